@@ -1,0 +1,1 @@
+"""Graph transformers as attention masks."""

@@ -1,0 +1,1 @@
+"""What comes in: benchmarks, embedded graphs, your own files, splits, checks."""

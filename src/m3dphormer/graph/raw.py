@@ -1,0 +1,100 @@
+"""The one waist of the graph room: every door makes a RawGraph, ``finish`` makes the PyG Data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import remove_self_loops, to_undirected
+
+from m3dphormer.errors import UserError
+from m3dphormer.graph.checks import check_graph, check_split
+from m3dphormer.graph.encodings import structural_features
+from m3dphormer.graph.splits import GivenSplit, SplitRule, StratifiedSplit
+
+METRICS = ("accuracy", "roc_auc", "f1")
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """A graph as it came in, before checks.
+
+    Args:
+        name: What the user calls it.
+        edges: [2, m] int64; either direction, duplicates and self-loops allowed.
+        x: [N, d] features, or None for a graph without any.
+        y: [N] int64 class numbers, -1 for an unlabelled node.
+        label_names: One name a class.
+        source: Where it came from, recorded with every run.
+        node_ids: One id a node as the user knows it; None: its position.
+        rule: How split ``i`` is made; masks that came with the graph are a ``GivenSplit``.
+        metric: What a score on this graph means.
+        extra: Further attributes for the Data, such as the truth of a generated graph.
+        need_features: False leaves ``x`` out instead of replacing it by encodings.
+    """
+
+    name: str
+    edges: np.ndarray
+    x: np.ndarray | None
+    y: np.ndarray
+    label_names: Sequence[str]
+    source: str
+    node_ids: Sequence[object] | None = None
+    rule: SplitRule = field(default_factory=lambda: StratifiedSplit(0.6, 0.2))
+    metric: str = "accuracy"
+    extra: dict[str, torch.Tensor] = field(default_factory=dict)
+    need_features: bool = True
+
+
+def finish(raw: RawGraph, split: int = 0) -> Data:
+    """Check a graph and give it the form every other room relies on.
+
+    Undirected, coalesced, without self-loops; float32 ``x``; int64 ``y`` (-1 unlabelled);
+    ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
+    ``label_names``, ``node_ids``, ``split``, ``split_hash``, ``graph_hash``.
+    """
+    if not isinstance(split, int) or isinstance(split, bool) or split < 0:
+        raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
+    check_graph(raw.name, raw.x, raw.edges, raw.y, raw.label_names, raw.node_ids)
+    edge_index = torch.from_numpy(np.ascontiguousarray(raw.edges, dtype=np.int64))
+    edge_index = to_undirected(remove_self_loops(edge_index)[0], num_nodes=len(raw.y))
+    x = None
+    if raw.x is not None:
+        x = torch.from_numpy(np.array(raw.x, dtype=np.float32))
+    elif raw.need_features:
+        x = structural_features(raw.name, edge_index, len(raw.y))
+
+    parts = raw.rule.make(raw.y, split)
+    check_split(raw.name, parts, raw.y, raw.label_names, given=isinstance(raw.rule, GivenSplit))
+    return Data(
+        x=x,
+        edge_index=edge_index,
+        y=torch.from_numpy(raw.y.astype(np.int64)),
+        train_mask=torch.from_numpy(parts.train.copy()),
+        val_mask=torch.from_numpy(parts.val.copy()),
+        test_mask=torch.from_numpy(parts.test.copy()),
+        num_nodes=len(raw.y),
+        name=raw.name,
+        source=raw.source,
+        metric=raw.metric,
+        label_names=[str(name) for name in raw.label_names],
+        node_ids=None if raw.node_ids is None else list(raw.node_ids),
+        split=split,
+        split_hash=parts.digest(),
+        graph_hash=graph_hash(edge_index, x, len(raw.y)),
+        **raw.extra,
+    )
+
+
+def graph_hash(edge_index: torch.Tensor, x: torch.Tensor | None, num_nodes: int) -> str:
+    """Content hash of structure and features (labels and splits do not count)."""
+    digest = hashlib.sha256(str(num_nodes).encode())
+    for tensor in (edge_index, x):
+        if tensor is not None:
+            digest.update(str(tuple(tensor.shape)).encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
