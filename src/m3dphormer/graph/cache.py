@@ -14,7 +14,7 @@ def cache_dir(*parts: str) -> Path:
     return (Path(own) if own else Path(base) / "m3dphormer").joinpath(*parts)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary neighbour, then move it into place in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{os.getpid()}.{path.name}")

@@ -35,7 +35,7 @@ def _check_features(name: str, x: np.ndarray, n: int) -> None:
         raise UserError(f"{name}: features must be a table of nodes x columns. Got {x.shape}.")
     if len(x) != n:
         raise UserError(f"{name}: {len(x)} feature rows for {n} labels; give one row a node.")
-    if not np.issubdtype(x.dtype, np.number) and x.dtype != bool:
+    if x.dtype.kind not in "biuf":
         raise UserError(f"{name}: features must be numbers. Got {x.dtype}.")
     with np.errstate(over="ignore"):
         finite = np.isfinite(x.astype(np.float32, copy=False))

@@ -55,7 +55,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
 
     Undirected, coalesced, without self-loops; float32 ``x``; int64 ``y`` (-1 unlabelled);
     ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
-    ``label_names``, ``node_ids``, ``split``, ``split_hash``, ``graph_hash``.
+    ``label_names``, ``node_ids`` (where given), ``split``, ``split_hash``, ``graph_hash``.
     """
     if not isinstance(split, int) or isinstance(split, bool) or split < 0:
         raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
@@ -82,10 +82,10 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         source=raw.source,
         metric=raw.metric,
         label_names=[str(name) for name in raw.label_names],
-        node_ids=None if raw.node_ids is None else list(raw.node_ids),
         split=split,
         split_hash=parts.digest(),
         graph_hash=graph_hash(edge_index, x, len(raw.y)),
+        **({} if raw.node_ids is None else {"node_ids": list(raw.node_ids)}),
         **raw.extra,
     )
 
@@ -98,3 +98,9 @@ def graph_hash(edge_index: torch.Tensor, x: torch.Tensor | None, num_nodes: int)
             digest.update(str(tuple(tensor.shape)).encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def class_count(data: Data) -> int:
+    """Number of classes, whether or not each has a training node."""
+    names = getattr(data, "label_names", None)
+    return len(names) if names else int(data.y.max()) + 1

@@ -60,7 +60,7 @@ class StratifiedSplit:
             n_train = max(1, round(self.train * len(order)))
             wanted = self.val * len(order) + carry
             n_val = min(round(wanted), len(order) - n_train)
-            carry = wanted - n_val
+            carry = wanted - round(wanted)
             one = _cut(order, len(y), n_train, n_val)
             for whole, part in zip(
                 (parts.train, parts.val, parts.test), (one.train, one.val, one.test), strict=True

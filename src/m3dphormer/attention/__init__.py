@@ -1,0 +1,5 @@
+"""How attention over a mask is computed: one meaning, several schemes."""
+
+from m3dphormer.attention.attend import DEFAULT_SCHEME, SCHEMES, attend, attend_additive
+
+__all__ = ["DEFAULT_SCHEME", "SCHEMES", "attend", "attend_additive"]

@@ -1,0 +1,97 @@
+"""``attend`` and its additive sister: the name is the mathematics, ``scheme`` picks the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.reference import reference
+from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
+from m3dphormer.attention.sparse import sparse
+from m3dphormer.errors import UserError, unknown
+from m3dphormer.masks import Mask
+
+Scheme = Callable[[Scores, Tensor, Mask, Dropout | None], Tensor]
+SCHEMES: dict[str, Scheme] = {"reference": reference, "sparse": sparse}
+DEFAULT_SCHEME = "sparse"
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    scheme: str = DEFAULT_SCHEME,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    call: int = 0,
+) -> Tensor:
+    r"""Scaled dot-product attention over a mask.
+
+    .. math:: o_u = \sum_{v: M_{uv}=1} \mathrm{softmax}_v(q_u \cdot k_v / \sqrt{d_h})\, v_v
+
+    Args:
+        q, k, v: [T, H, d_h], T the total of the mask's layout.
+        mask: Who may attend to whom. A row without keys gives exactly 0.
+        scheme: How it is computed; never changes what is computed.
+        dropout: Probability to drop a weight after the softmax, without renormalising.
+        seed: Chooses what is dropped; None draws one from torch's generator.
+        call: Tells several attentions under one seed apart.
+
+    Returns:
+        [T, H, d_h].
+    """
+    if q.dim() != 3 or q.shape != k.shape:
+        raise UserError(
+            f"q and k must both be [T, H, d_h]. Got {tuple(q.shape)} and {tuple(k.shape)}."
+        )
+    return _run(DotScores(q, k), v, mask, scheme, dropout, seed, call)
+
+
+def attend_additive(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    slope: float = 0.2,
+    scheme: str = DEFAULT_SCHEME,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    call: int = 0,
+) -> Tensor:
+    """GAT-style attention: the score of (u, w) is LeakyReLU(a[u] + b[w]); a, b are [T, H].
+
+    The other arguments are those of :func:`attend`.
+    """
+    if a.dim() != 2 or a.shape != b.shape:
+        raise UserError(f"a and b must both be [T, H]. Got {tuple(a.shape)} and {tuple(b.shape)}.")
+    return _run(AdditiveScores(a, b, slope), v, mask, scheme, dropout, seed, call)
+
+
+def _run(
+    scores: Scores,
+    v: Tensor,
+    mask: Mask,
+    scheme: str,
+    dropout: float,
+    seed: int | None,
+    call: int,
+) -> Tensor:
+    if scheme not in SCHEMES:
+        raise unknown("scheme", scheme, SCHEMES)
+    total = mask.layout.total
+    if v.dim() != 3 or v.shape[0] != total or v.shape[1] != scores.heads or scores.rows != total:
+        raise UserError(
+            f"The mask {mask.name} has {total} rows; v must be [{total}, {scores.heads}, d_h] and "
+            f"the scores must have as many. Got {tuple(v.shape)} and {scores.rows}."
+        )
+    drop = None
+    if dropout:
+        drawn = int(torch.randint(2**62, ())) if seed is None else seed
+        drop = Dropout(dropout, drawn, call)
+    return SCHEMES[scheme](scores, v, mask, drop)

@@ -1,0 +1,149 @@
+"""The command ``m3dphormer``: parses, calls, prints. A user's mistake is one line and exit 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from dataclasses import asdict
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.graph import datasets as list_datasets
+from m3dphormer.training import Summary, parse_settings, read_recipe
+from m3dphormer.training import train as train_run
+
+app = typer.Typer(
+    name="m3dphormer",
+    help="Train graph transformers on your graph, or on the benchmarks of the paper.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Root = Annotated[
+    str | None,
+    typer.Option(envvar="M3DPHORMER_DATA", help="Folder in which raw benchmark files lie."),
+]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command()
+def datasets(root: Root = None, as_json: AsJson = False) -> None:
+    """List the datasets that have a name, with their numbers and where each would come from."""
+    listed = list_datasets(root)
+    if as_json:
+        _print_json({"datasets": [asdict(one) for one in listed]})
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for column in ("nodes", "edges", "features", "classes", "homophily"):
+        table.add_column(column, justify="right")
+    table.add_column("source", overflow="fold")
+    for one in listed:
+        numbers = (one.nodes, one.edges, one.features, one.classes)
+        table.add_row(one.name, *(f"{n:,}" for n in numbers), f"{one.homophily:.3f}", one.source)
+    _console().print(table)
+
+
+@app.command()
+def train(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
+    ] = None,
+    root: Root = None,
+    out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
+    metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Train a model over several seeds; the best validation epoch gives the test score."""
+    chosen: dict[str, Any] = read_recipe(recipe) if recipe else {}
+    chosen.update(parse_settings(settings or []))
+    summary = train_run(
+        dataset,
+        model=model,
+        seeds=seeds,
+        settings=chosen,
+        root=root,
+        out=out,
+        metric=metric,
+        device=device,
+        verbose=True,
+    )
+    if as_json:
+        _print_json(asdict(summary))
+    else:
+        _print_summary(summary)
+
+
+def _print_summary(summary: Summary) -> None:
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    for column in ("seed", "epoch", "validation", f"test {summary.metric}", "seconds"):
+        table.add_column(column, justify="right")
+    rows = zip(
+        summary.epochs, summary.validation, summary.scores, summary.seed_seconds, strict=True
+    )
+    for seed, (epoch, val, test, seconds) in enumerate(rows):
+        table.add_row(str(seed), str(epoch), f"{val:.2f}", f"{test:.2f}", f"{seconds:.1f}")
+    spread = f" ± {summary.std:.2f}" if summary.std is not None else ""
+    table.add_section()
+    table.add_row("mean", "", "", f"{summary.mean:.2f}{spread}", f"{summary.seconds:.1f}")
+    console = _console()
+    console.print(f"{summary.model} on {summary.dataset} ({summary.source})", highlight=False)
+    console.print(table)
+    console.print(f"Run folder: {summary.run}", highlight=False, soft_wrap=True)
+
+
+def _console() -> Console:
+    """As wide as the terminal; in a pipe or a file, wide enough to break no row."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    print(json.dumps(content))
+
+
+def _print_notice(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Notices in one line each; the warnings of other libraries are not the user's business."""
+    if issubclass(category, UserNotice):
+        print(f"notice: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command; errors of the user end it with one line on stderr and exit code 2."""
+    warnings.simplefilter("always", UserNotice)
+    warnings.showwarning = _print_notice
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        _fail(str(error), 2)
+    except UsageError as error:
+        _fail(f"{error.format_message()} See m3dphormer --help.", 2)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
+        _fail("interrupted", 130)
+    sys.exit(code or 0)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"m3dphormer: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

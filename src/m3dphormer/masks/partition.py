@@ -1,0 +1,109 @@
+"""METIS: the graph cut into clusters, recursive, seeded, kept in the cache by content."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pymetis
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.index import index2ptr
+from torch_geometric.utils import remove_self_loops, to_undirected
+
+from m3dphormer.errors import UserError
+from m3dphormer.graph.cache import cache_dir, write_atomically
+
+SEED = 0
+
+
+def assign(data: Data, clusters: int | str | Tensor) -> Tensor:
+    """The cluster of each node, [N].
+
+    Args:
+        data: The graph; where it has ``cluster``, [N], that partition is taken.
+        clusters: How many clusters METIS makes, "auto", or the cluster of each node, [N].
+    """
+    n = int(data.num_nodes)
+    given = clusters if isinstance(clusters, Tensor) else getattr(data, "cluster", None)
+    if given is not None:
+        return _checked(given.cpu().long(), n)
+    if clusters == "auto":
+        return partition(data, auto_clusters(n))
+    if isinstance(clusters, bool) or not isinstance(clusters, int) or clusters < 1:
+        raise UserError(
+            f"The 'clusters' parameter must be an int of at least 1 or 'auto'. Got {clusters!r}."
+        )
+    return partition(data, clusters)
+
+
+def auto_clusters(nodes: int) -> int:
+    """About one cluster for 32 nodes, within [4, 2048] and never more than there are nodes."""
+    return min(nodes, max(4, min(2048, round(nodes / 32))))
+
+
+def partition(data: Data, parts: int) -> Tensor:
+    """Cut the graph into ``parts`` clusters that share few edges; the same every time, [N]."""
+    n = int(data.num_nodes)
+    if parts > n:
+        raise UserError(f"{parts} clusters are more than the graph's {n} nodes; take fewer.")
+    if parts == 1:
+        return torch.zeros(n, dtype=torch.long)
+    if parts == n:
+        return torch.arange(n)
+    edges = to_undirected(remove_self_loops(data.edge_index.cpu())[0], num_nodes=n)
+    content = hashlib.sha256(f"{n} {parts} {SEED}".encode() + edges.numpy().tobytes()).hexdigest()
+    path = cache_dir("partitions", f"{content[:32]}.npy")
+    stored = _stored(path, n, parts)
+    if stored is None:
+        stored = _metis(edges, n, parts)
+        _store(path, stored)
+    return torch.from_numpy(stored.astype(np.int64))
+
+
+def _metis(edges: Tensor, n: int, parts: int) -> np.ndarray:
+    # Recursive bisection: k-way leaves empty clusters on small graphs with many parts.
+    dtype = pymetis.zero_copy_dtype()
+    starts, neighbours = (t.numpy().astype(dtype) for t in (index2ptr(edges[0], n), edges[1]))
+    adjacency = pymetis.CSRAdjacency(starts, neighbours)
+    options = pymetis.Options(seed=SEED)
+    _, member = pymetis.part_graph(parts, adjacency=adjacency, recursive=True, options=options)
+    return _without_gaps(np.asarray(member, dtype=np.int32))
+
+
+def _without_gaps(member: np.ndarray) -> np.ndarray:
+    return np.unique(member, return_inverse=True)[1].astype(np.int32)
+
+
+def _stored(path: Path, n: int, parts: int) -> np.ndarray | None:
+    try:
+        member: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    sound = member.shape == (n,) and member.min() == 0 and member.max() < parts
+    return member if sound else None
+
+
+def _store(path: Path, member: np.ndarray) -> None:
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.save(file, member)
+
+    try:
+        write_atomically(path, write)
+    except OSError:
+        return  # a cache that cannot be written costs time, not the run
+
+
+def _checked(cluster: Tensor, n: int) -> Tensor:
+    if cluster.shape != (n,):
+        raise UserError(f"A cluster vector of shape {tuple(cluster.shape)} for {n} nodes.")
+    if int(cluster.min()) < 0:
+        raise UserError("A cluster vector with negative entries; number the clusters from 0.")
+    sizes = torch.bincount(cluster)
+    if not bool((sizes > 0).all()):
+        gap = int((sizes == 0).nonzero()[0])
+        raise UserError(f"A cluster vector with gaps: no node is in cluster {gap}.")
+    return cluster

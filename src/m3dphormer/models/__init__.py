@@ -1,0 +1,15 @@
+"""Networks: one file a family, a registry, settings checked in one place."""
+
+from m3dphormer.models import m3dphormer
+from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.registry import create_model, list_models, model_type, register_model
+
+__all__ = [
+    "Model",
+    "ModelConfig",
+    "create_model",
+    "list_models",
+    "m3dphormer",
+    "model_type",
+    "register_model",
+]

@@ -1,0 +1,58 @@
+"""What every network of the registry is: weights, apart from the graph they are applied to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+
+from m3dphormer.models.settings import at_least, between, setting
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Settings every model has; a model's own config adds to them."""
+
+    hidden: int = setting(64, at_least(1))
+    layers: int = setting(2, at_least(1))
+    dropout: float = setting(0.5, between(0, 1))
+
+
+class Model(nn.Module, ABC):
+    """A network for node classification: ``Model(features, classes, config)``.
+
+    ``prepare`` turns a graph into whatever the forward pass needs, once; the weights never
+    depend on the graph's size, so a model can be applied to another graph.
+    """
+
+    config_type: ClassVar[type[ModelConfig]] = ModelConfig
+    gate_names: tuple[str, ...] = ()
+
+    @abstractmethod
+    def __init__(self, features: int, classes: int, config: Any) -> None:
+        super().__init__()
+
+    def partition(self, data: Data) -> Tensor | None:
+        """The cluster of each node, [N], for a model that uses clusters; kept with a run."""
+        return None
+
+    @abstractmethod
+    def prepare(self, data: Data) -> Any:
+        """Everything about the graph that stays the same from step to step."""
+
+    @abstractmethod
+    def forward(self, graph: Any) -> Tensor:
+        """Logits of the real nodes, [N, C]."""
+
+    def loss(self, graph: Any, data: Data) -> Tensor:
+        """What a training step minimises: cross-entropy over the training nodes."""
+        logits: Tensor = self(graph)
+        return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+
+    def gates(self, graph: Any) -> Tensor | None:
+        """How much of each expert every real node takes, [layers, N, experts], if there are any."""
+        return None

@@ -1,0 +1,321 @@
+"""M3Dphormer: three masked-attention experts under bi-level routing (the paper's section 4).
+
+Reads top to bottom: settings and their two presets, the graph as the network sees it, an expert,
+the router, a layer (Eq. 4), the network. Row order everywhere: real nodes, cluster nodes, class
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+
+from m3dphormer import masks
+from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive
+from m3dphormer.errors import UserError
+from m3dphormer.graph import class_count
+from m3dphormer.masks import Layout, Mask
+from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.registry import register_model
+from m3dphormer.models.settings import (
+    Rule,
+    at_least,
+    between,
+    either,
+    flag,
+    one_of,
+    setting,
+    word,
+)
+
+
+@dataclass(frozen=True)
+class M3DphormerConfig(ModelConfig):
+    """Settings of M3Dphormer; every difference between the two presets is a named switch.
+
+    Args:
+        experts: One mask name an expert.
+        routing: "bilevel" (Eq. 5), "softmax" over all experts, or "uniform" without routing.
+        clusters: Number of METIS clusters, or "auto" for about N/32.
+        attention_dropout: Dropout on the attention weights; ``dropout`` acts on features.
+        norm: "rms" before the experts, or "batch" after the residual sum.
+        scheme: How attention is computed; does not change the result.
+        input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
+        readout: What the classifier reads: the "last" state or the "sum" of all.
+        local_values: The local expert's values are its "shared" score projection or "own".
+        virtual_gates: Virtual nodes are "routed" like real ones, or "fixed": cluster nodes take
+            the cluster expert alone, class nodes the global expert alone.
+        cluster_self_loops: Whether a cluster node sees itself.
+        bias: Biases everywhere but in the gates.
+        norm_bias: A bias in RMSNorm.
+        loss: "mean" over training and class nodes together, or "weighted": CE(train) +
+            (class nodes / training nodes) CE(class nodes), the same up to a factor.
+    """
+
+    preset: str = setting("official", Rule("a preset", lambda v: isinstance(v, str)))
+    experts: tuple[str, ...] = setting(
+        ("l2", "c4", "g3"),
+        Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
+    )
+    routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
+    heads: int = setting(2, at_least(1))
+    clusters: int | str = setting("auto", either(at_least(1), word("auto")))
+    attention_dropout: float = setting(0.1, between(0, 1))
+    norm: str = setting("rms", one_of("rms", "batch"))
+    scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
+    input: str = setting("skip", one_of("linear", "skip"))
+    readout: str = setting("sum", one_of("last", "sum"))
+    local_values: str = setting("own", one_of("shared", "own"))
+    virtual_gates: str = setting("fixed", one_of("routed", "fixed"))
+    cluster_self_loops: bool = setting(True, flag())
+    bias: bool = setting(True, flag())
+    norm_bias: bool = setting(True, flag())
+    loss: str = setting("weighted", one_of("mean", "weighted"))
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "official": {},
+        "paper": {
+            "input": "linear",
+            "readout": "last",
+            "local_values": "shared",
+            "virtual_gates": "routed",
+            "cluster_self_loops": False,
+            "bias": False,
+            "norm_bias": False,
+            "loss": "mean",
+        },
+    }
+
+    def __post_init__(self) -> None:
+        for name in self.experts:
+            masks.level_of(name)
+        if self.hidden % self.heads:
+            raise UserError(
+                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
+            )
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph as the network sees it: features of all T rows and one mask an expert."""
+
+    x: Tensor  # [T, features]; a virtual node has the mean of its members' raw features
+    layout: Layout
+    masks: tuple[Mask, ...]
+    virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
+
+
+class Expert(nn.Module):
+    """Multi-head attention over one mask; additive scores at the local level, else dot-product."""
+
+    def __init__(self, config: M3DphormerConfig, name: str) -> None:
+        super().__init__()
+        self.config = config
+        self.additive = masks.level_of(name) == "local"
+        width, heads = config.hidden, config.heads
+        self.value = nn.Linear(width, width, bias=config.bias)
+        if self.additive:
+            own = config.local_values == "own"
+            self.score = nn.Linear(width, width, bias=config.bias) if own else None
+            self.score_query = nn.Parameter(torch.empty(heads, width // heads))
+            self.score_key = nn.Parameter(torch.empty(heads, width // heads))
+            nn.init.xavier_uniform_(self.score_query)
+            nn.init.xavier_uniform_(self.score_key)
+        else:
+            self.query = nn.Linear(width, width, bias=config.bias)
+            self.key = nn.Linear(width, width, bias=config.bias)
+
+    def forward(self, h: Tensor, mask: Mask, seed: int, call: int) -> Tensor:
+        """Heads side by side, [T, hidden]."""
+        dropout = self.config.attention_dropout if self.training else 0.0
+        scheme, v = self.config.scheme, self._heads(self.value(h))
+        if self.additive:
+            s = v if self.score is None else self._heads(self.score(h))
+            a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
+            out = attend_additive(
+                a, b, v, mask, scheme=scheme, dropout=dropout, seed=seed, call=call
+            )
+        else:
+            q, k = self._heads(self.query(h)), self._heads(self.key(h))
+            out = attend(q, k, v, mask, scheme=scheme, dropout=dropout, seed=seed, call=call)
+        return out.flatten(1)
+
+    def _heads(self, h: Tensor) -> Tensor:
+        return h.view(len(h), self.config.heads, -1)  # [T, H, d_h]
+
+
+class Router(nn.Module):
+    """How much of each expert a row takes (Eq. 5); gates without bias, zero at the start."""
+
+    def __init__(self, config: M3DphormerConfig) -> None:
+        super().__init__()
+        self.experts = len(config.experts)
+        self.kind = config.routing
+        if self.kind == "bilevel" and self.experts > 3:
+            self.kind = "softmax"  # two levels serve at most three experts
+        outputs = {"bilevel": self.experts - 1, "softmax": self.experts, "uniform": 0}[self.kind]
+        self.gate = nn.Linear(config.hidden, outputs, bias=False) if outputs else None
+        if self.gate is not None:
+            nn.init.zeros_(self.gate.weight)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """[T, experts], rows that sum to 1: b1, (1 - b1) b2, (1 - b1)(1 - b2) for three experts."""
+        if self.gate is None:
+            return h.new_full((len(h), self.experts), 1 / self.experts)
+        logits: Tensor = self.gate(h)
+        if self.kind == "softmax":
+            return logits.softmax(dim=1)
+        rest, shares = h.new_ones(len(h)), []
+        for beta in logits.sigmoid().unbind(dim=1):
+            shares.append(rest * beta)
+            rest = rest * (1 - beta)
+        return torch.stack([*shares, rest], dim=1)
+
+
+class RMSNorm(nn.Module):
+    """h / sqrt(mean(h^2) + eps) * weight + bias."""
+
+    def __init__(self, width: int, *, bias: bool, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+        self.eps = eps
+
+    def forward(self, h: Tensor) -> Tensor:
+        h = h * (h.square().mean(dim=1, keepdim=True) + self.eps).rsqrt() * self.weight
+        return h if self.bias is None else h + self.bias
+
+
+class Layer(nn.Module):
+    """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end."""
+
+    def __init__(self, config: M3DphormerConfig) -> None:
+        super().__init__()
+        self.pre = config.norm == "rms"
+        self.fixed = config.virtual_gates == "fixed"
+        width = config.hidden
+        self.norm = RMSNorm(width, bias=config.norm_bias) if self.pre else nn.BatchNorm1d(width)
+        self.router = Router(config)
+        self.experts = nn.ModuleList(Expert(config, name) for name in config.experts)
+        self.residual = nn.Linear(width, width, bias=config.bias)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, h: Tensor, graph: Graph, seed: int, call: int) -> tuple[Tensor, Tensor]:
+        """The next state [T, hidden] and the gates [T, experts]."""
+        z = self.norm(h) if self.pre else h
+        gates = self.router(z)
+        if self.fixed:
+            gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
+        mixed = torch.zeros_like(h)
+        for i, (expert, mask) in enumerate(zip(self.experts, graph.masks, strict=True)):
+            mixed = mixed + gates[:, i : i + 1] * expert(z, mask, seed, call + i)
+        out = self.dropout(mixed.relu()) + self.residual(h)
+        return (out if self.pre else self.norm(out)), gates
+
+
+@register_model("m3dphormer")
+class M3Dphormer(Model):
+    """The network: input projection, L layers, a linear classifier."""
+
+    config_type = M3DphormerConfig
+
+    def __init__(self, features: int, classes: int, config: M3DphormerConfig) -> None:
+        super().__init__(features, classes, config)
+        self.config = config
+        self.input = nn.Linear(features, config.hidden, bias=config.bias)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
+        self.dropout = nn.Dropout(config.dropout)
+        self.levels = [masks.level_of(name) for name in config.experts]
+        distinct = len(set(self.levels)) == len(self.levels)
+        self.gate_names = tuple(self.levels) if distinct else config.experts
+
+    def partition(self, data: Data) -> Tensor | None:
+        """The cluster of each node, [N], if an expert is of the cluster level."""
+        return masks.assign(data, self.config.clusters) if "cluster" in self.levels else None
+
+    def prepare(self, data: Data) -> Graph:
+        """Partition, masks and features of the virtual nodes."""
+        cluster = self.partition(data)
+        built = [
+            masks.build(name, data, clusters=cluster, self_loops=self.config.cluster_self_loops)
+            for name in self.config.experts
+        ]
+        layout = Layout(nodes=int(data.num_nodes))
+        for mask in built:
+            layout = layout | mask.layout
+
+        x, rows = data.x, [data.x]
+        if layout.clusters and cluster is not None:
+            rows.append(_group_means(x, cluster.to(x.device), layout.clusters))
+        if layout.classes:
+            trained = torch.where(data.train_mask, data.y, -1)
+            rows.append(_group_means(x, trained, layout.classes))
+        if layout.virtual:
+            rows.append(x.mean(dim=0, keepdim=True).expand(layout.virtual, -1))
+        return Graph(
+            x=torch.cat(rows),
+            layout=layout,
+            masks=tuple(mask.widen(layout) for mask in built),
+            virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
+        )
+
+    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
+        seed = int(torch.randint(2**62, ())) if self.training else 0
+        h = self.input(graph.x)
+        if self.config.input == "skip":
+            h = self.dropout(h + h.relu())
+        total, gates = h, []
+        for i, layer in enumerate(self.layers):
+            h, gate = layer(h, graph, seed, i * len(self.config.experts))
+            total = total + h
+            gates.append(gate)
+        return (total if self.config.readout == "sum" else h), torch.stack(gates)
+
+    def forward(self, graph: Graph) -> Tensor:
+        """Logits of the real nodes, [N, C]."""
+        logits: Tensor = self.classifier(self.encode(graph)[0][: graph.layout.nodes])
+        return logits
+
+    def gates(self, graph: Graph) -> Tensor:
+        """How much of each expert every real node takes, [layers, N, experts]."""
+        return self.encode(graph)[1][:, : graph.layout.nodes]
+
+    def loss(self, graph: Graph, data: Data) -> Tensor:
+        """Cross-entropy over the training nodes and the class nodes, each of its own class."""
+        logits: Tensor = self.classifier(self.encode(graph)[0])
+        train = data.train_mask.nonzero().squeeze(1)
+        if not graph.layout.classes:
+            return cross_entropy(logits[train], data.y[train])
+        classes = torch.arange(class_count(data), device=logits.device)
+        on_train = cross_entropy(logits[train], data.y[train])
+        on_classes = cross_entropy(logits[graph.layout.rows("classes")], classes)
+        weight = len(classes) / len(train)
+        total = on_train + weight * on_classes
+        return total if self.config.loss == "weighted" else total / (1 + weight)
+
+
+def _group_means(x: Tensor, group: Tensor, count: int) -> Tensor:
+    """Mean feature row of each group, [count, d]; -1 is in none, an empty group gets zeros."""
+    members = (group >= 0).nonzero().squeeze(1)
+    sums = x.new_zeros(count, x.shape[1]).index_add(0, group[members], x[members])
+    sizes = torch.bincount(group[members], minlength=count).clamp(min=1)
+    return sums / sizes.unsqueeze(1)
+
+
+def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:
+    """Gates of the virtual nodes when fixed: all weight on the experts of their own level."""
+    home = {"clusters": "cluster", "classes": "global", "virtual": "global"}
+    rows = []
+    for role, level in home.items():
+        share = torch.tensor([float(own == level) for own in levels])
+        count = layout.size(role)  # type: ignore[arg-type]
+        rows.append((share / share.sum().clamp(min=1)).expand(count, -1))
+    return torch.cat(rows)

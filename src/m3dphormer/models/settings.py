@@ -1,0 +1,94 @@
+"""Settings by name: what a recipe, ``--set`` or a keyword may say, checked against a config.
+
+A config field carries its rule in its metadata, so that the check and the words of the error
+stand in one place: "The 'dropout' parameter must be a float in the range [0, 1). Got 1.5."
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from m3dphormer.errors import UserError, unknown
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a setting may be: words for the user, and the test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def at_least(low: int) -> Rule:
+    """An int from ``low`` up."""
+    return Rule(f"an int of at least {low}", lambda v: _is_int(v) and v >= low)
+
+
+def between(low: float, high: float) -> Rule:
+    """A float in [low, high)."""
+    words = f"a float in the range [{low:g}, {high:g})"
+    return Rule(words, lambda v: (_is_int(v) or isinstance(v, float)) and low <= v < high)
+
+
+def one_of(*choices: str) -> Rule:
+    """One of a few words."""
+    return Rule("one of " + ", ".join(choices), lambda v: v in choices)
+
+
+def flag() -> Rule:
+    """True or false."""
+    return Rule("true or false", lambda v: isinstance(v, bool))
+
+
+def either(first: Rule, second: Rule) -> Rule:
+    """What satisfies one of two rules."""
+    return Rule(f"{first.words} or {second.words}", lambda v: first.holds(v) or second.holds(v))
+
+
+def word(text: str) -> Rule:
+    """Exactly this word."""
+    return Rule(repr(text), lambda v: v == text)
+
+
+def setting(default: Any, rule: Rule) -> Any:
+    """A config field with a default and a rule."""
+    return dataclasses.field(default=default, metadata={"rule": rule})
+
+
+def setting_names(config_type: type[Any]) -> list[str]:
+    """The names a config knows."""
+    return [field.name for field in dataclasses.fields(config_type)]
+
+
+def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:
+    """Fill a config dataclass; an unknown name or a value out of range is a UserError.
+
+    Where the config has ``PRESETS``, the setting ``preset`` chooses what the rest start from.
+    """
+    presets: Mapping[str, Mapping[str, object]] = getattr(config_type, "PRESETS", {})
+    if presets:
+        chosen = settings.get("preset", next(iter(presets)))
+        if chosen not in presets:
+            raise unknown("preset", chosen, presets)
+        settings = {**presets[str(chosen)], **settings}
+    fields = {field.name: field for field in dataclasses.fields(config_type)}  # type: ignore[arg-type]
+    hints = get_type_hints(config_type)
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in fields:
+            raise unknown("setting", name, fields)
+        given: Any = tuple(value) if isinstance(value, list) else value
+        rule: Rule | None = fields[name].metadata.get("rule")
+        if rule is not None and not rule.holds(given):
+            raise UserError(f"The {name!r} parameter must be {rule.words}. Got {value!r}.")
+        values[name] = float(given) if hints[name] is float else given
+    return config_type(**values)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

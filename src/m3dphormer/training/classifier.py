@@ -1,0 +1,178 @@
+"""``NodeClassifier``: any registered model with the manners of scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch_geometric.data import Data
+
+from m3dphormer.errors import UserError
+from m3dphormer.graph import class_count, from_data
+from m3dphormer.models import Model, model_type
+from m3dphormer.training import memory
+from m3dphormer.training.files import read_json
+from m3dphormer.training.loop import PARTS, Epoch, Watch, fit, predict, score
+from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.progress import progress
+from m3dphormer.training.settings import resolve
+
+
+class NodeClassifier:
+    """Classify the nodes of a graph.
+
+    Args:
+        model: Name of a registered model.
+        seed: Chooses the initial weights and the dropout.
+        metric: "accuracy", "roc_auc" or "f1"; None: what the graph says.
+        device: Where to compute, such as "cpu" or "cuda".
+        verbose: Show a progress bar when stderr is a terminal.
+        **settings: Settings of the model and of training: hidden, layers, heads, clusters, lr, ...
+
+    After ``fit``: ``model_``, ``classes_``, ``history_``, ``memory_``.
+    """
+
+    model_: Model
+    classes_: np.ndarray
+    history_: tuple[Epoch, ...]
+    memory_: memory.Memory
+
+    def __init__(
+        self,
+        model: str = "m3dphormer",
+        *,
+        seed: int = 0,
+        metric: str | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.model = model
+        self.seed = seed
+        self.metric = metric
+        self.device = device
+        self.verbose = verbose
+        self.settings = settings
+
+    def fit(self, data: Data, watch: Watch = lambda epoch: None) -> NodeClassifier:
+        """Train on ``data.train_mask``; the epoch with the best validation score is kept.
+
+        Args:
+            data: From ``m3d.load`` or any of the ``from_...`` functions, or a PyG Data of yours.
+            watch: Called with every finished ``Epoch``.
+        """
+        model_config, train_config = resolve(self.model, self.settings)
+        device = _device(self.device)
+        data = from_data(data).to(device)
+        metric = check_metric(self.metric or data.metric, class_count(data))
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            network = model_type(self.model)(data.num_features, class_count(data), model_config)
+            network = network.to(device)
+            cluster = network.partition(data)
+            if cluster is not None:
+                data.cluster = cluster
+            graph = network.prepare(data)
+            title = f"{data.name}, seed {self.seed}"
+            with progress(title, train_config.epochs, self.verbose) as show:
+
+                def both(epoch: Epoch) -> None:
+                    show(epoch)
+                    watch(epoch)
+
+                result = fit(network, graph, data, train_config, metric, both)
+        self.model_ = network
+        self.classes_ = np.array(data.label_names)
+        self.history_ = result.history
+        self.memory_ = memory.Memory.of(data, metric, result.best)
+        return self
+
+    def predict_proba(self, data: Data) -> np.ndarray:
+        """Probability of each class for every node, [N, C], in the order of ``classes_``."""
+        return predict(self.model_, self._graph(from_data(data)))
+
+    def predict(self, data: Data) -> np.ndarray:
+        """Name of the most probable class of every node, [N]."""
+        return np.asarray(self.classes_[self.predict_proba(data).argmax(axis=1)])
+
+    def score(self, data: Data, part: str = "test") -> float:
+        """Score on one part of the graph's split: "train", "val" or "test"."""
+        if part not in PARTS:
+            raise UserError(f"The 'part' parameter must be one of train, val, test. Got {part!r}.")
+        data = from_data(data)
+        return score(self.predict_proba(data), data, part, self._fitted().metric)
+
+    def gates(self, data: Data) -> np.ndarray:
+        """How much of each expert every node takes, [layers, N, experts]."""
+        graph = self._graph(from_data(data))
+        with torch.no_grad():
+            gates = self.model_.gates(graph)
+        if gates is None:
+            raise UserError(f"The model {self.model} has no gates; m3dphormer has.")
+        return np.asarray(gates.cpu().numpy())
+
+    def predictions(self, data: Data) -> pd.DataFrame:
+        """One row a node: id, label, p_<label>..., and the gates averaged over the layers."""
+        data = from_data(data)
+        probabilities = self.predict_proba(data)
+        ids = getattr(data, "node_ids", None) or range(int(data.num_nodes))
+        frame = pd.DataFrame({"id": ids, "label": self.classes_[probabilities.argmax(axis=1)]})
+        for name, column in zip(self.classes_, probabilities.T, strict=True):
+            frame[f"p_{name}"] = column
+        if self.model_.gate_names:
+            mean = self.gates(data).mean(axis=0)
+            for name, column in zip(self.model_.gate_names, mean.T, strict=True):
+                frame[f"gate_{name}"] = column
+        return frame
+
+    def save(self, folder: str | Path) -> None:
+        """Write the classifier to a folder."""
+        parameters = {"model": self.model, "seed": self.seed, "metric": self.metric}
+        memory.save(
+            Path(folder), {**parameters, "settings": self.settings}, self._fitted(), self.model_
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> NodeClassifier:
+        """Read a saved classifier; from the folder of a run, the seed with the best validation."""
+        folder = Path(folder)
+        if (folder / "summary.json").is_file():
+            folder = folder / f"seed{read_json(folder / 'summary.json')['best_seed']}"
+        parameters, remembered, weights = memory.load(folder)
+        settings = parameters.pop("settings")
+        self = cls(**parameters, device=device, **settings)
+        model_config, _ = resolve(self.model, settings)
+        classes = len(remembered.label_names)
+        self.model_ = model_type(self.model)(remembered.features, classes, model_config)
+        self.model_.load_state_dict(weights)
+        self.model_.to(_device(device)).eval()
+        self.classes_ = np.array(remembered.label_names)
+        self.memory_ = remembered
+        self.history_ = ()
+        return self
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        return f"NodeClassifier({self.model!r}, seed={self.seed}{settings})"
+
+    def _fitted(self) -> memory.Memory:
+        if not hasattr(self, "memory_"):
+            raise UserError("This NodeClassifier is not fitted yet; call fit(data) first.")
+        return self.memory_
+
+    def _graph(self, data: Data) -> Any:
+        known = self._fitted().recall(data)
+        return self.model_.prepare(known.to(_device(self.device)))
+
+
+def _device(name: str) -> torch.device:
+    """The device of that name, tried out."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise UserError(f"Device {name!r} is not available here; take cpu.") from None
+    return device

@@ -1,0 +1,40 @@
+"""Files of a run, each written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from m3dphormer.errors import UserError
+from m3dphormer.graph.cache import write_atomically
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A JSON object, indented."""
+    text = json.dumps(content, indent=2) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; a missing or broken file is the user's to know."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise UserError(f"{path} is damaged; train again.") from None
+    return content
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """A compressed npz."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+    write_atomically(path, write)
