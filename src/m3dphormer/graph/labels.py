@@ -32,7 +32,7 @@ def class_numbers(where: str, values: pd.Series) -> tuple[np.ndarray, list[str]]
     number = {name: i for i, name in enumerate(known)}
     # The last entry is what code -1, a missing value, points at.
     table = np.array([*(number.get(name, -1) for name in names), -1], dtype=np.int64)
-    return table[codes], known
+    return np.take(table, codes), known
 
 
 def given_numbers(where: str, values: pd.Series, label_names: Sequence[object]) -> np.ndarray:
@@ -55,8 +55,7 @@ def given_numbers(where: str, values: pd.Series, label_names: Sequence[object]) 
                 f"numbers go from 0 to {len(names) - 1}, -1 is unlabelled."
             )
         numbers.append(number)
-    table = np.array([*numbers, -1], dtype=np.int64)
-    return table[codes]
+    return np.take(np.array([*numbers, -1], dtype=np.int64), codes)
 
 
 def label_name(where: str, value: object) -> str:

@@ -64,17 +64,23 @@ def partition(data: Data, parts: int) -> Tensor:
 
 
 def _metis(edges: Tensor, n: int, parts: int) -> np.ndarray:
-    # Recursive bisection: k-way leaves empty clusters on small graphs with many parts.
+    # Recursive bisection: k-way leaves many clusters empty on small graphs with many parts.
     dtype = pymetis.zero_copy_dtype()
     starts, neighbours = (t.numpy().astype(dtype) for t in (index2ptr(edges[0], n), edges[1]))
     adjacency = pymetis.CSRAdjacency(starts, neighbours)
     options = pymetis.Options(seed=SEED)
     _, member = pymetis.part_graph(parts, adjacency=adjacency, recursive=True, options=options)
-    return _without_gaps(np.asarray(member, dtype=np.int32))
+    return _filled(np.array(member, dtype=np.int32), parts)
 
 
-def _without_gaps(member: np.ndarray) -> np.ndarray:
-    return np.unique(member, return_inverse=True)[1].astype(np.int32)
+def _filled(member: np.ndarray, parts: int) -> np.ndarray:
+    """Give each cluster that METIS left empty one node of the largest."""
+    sizes = np.bincount(member, minlength=parts)
+    for empty in np.flatnonzero(sizes == 0):
+        largest = sizes.argmax()
+        member[np.flatnonzero(member == largest)[-1]] = empty
+        sizes[[largest, empty]] += [-1, 1]
+    return member
 
 
 def _stored(path: Path, n: int, parts: int) -> np.ndarray | None:
@@ -82,7 +88,7 @@ def _stored(path: Path, n: int, parts: int) -> np.ndarray | None:
         member: np.ndarray = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    sound = member.shape == (n,) and member.min() == 0 and member.max() < parts
+    sound = member.shape == (n,) and np.array_equal(np.unique(member), np.arange(parts))
     return member if sound else None
 
 

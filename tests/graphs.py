@@ -1,0 +1,40 @@
+"""Small graphs for tests, drawn by hypothesis or made at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from m3dphormer.graph import from_arrays
+
+
+@st.composite
+def any_graphs(draw: st.DrawFn, max_nodes: int = 12) -> Data:
+    """Any PyG Data: directed, duplicate and self edges, isolated nodes, one node, one class."""
+    n = draw(st.integers(1, max_nodes))
+    node = st.integers(0, n - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=3 * n))
+    classes = draw(st.integers(1, 4))
+    y = draw(st.lists(st.integers(0, classes - 1), min_size=n, max_size=n))
+    train = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    return Data(
+        edge_index=torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T,
+        y=torch.tensor(y),
+        train_mask=torch.tensor(train),
+        label_names=[str(c) for c in range(classes)],
+        num_nodes=n,
+    )
+
+
+def random_graph(
+    nodes: int = 60, classes: int = 3, features: int = 5, degree: float = 4.0, seed: int = 0
+) -> Data:
+    """A finished graph whose features tell the class a little; node 0 is isolated."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(classes, size=nodes)
+    y[:classes] = range(classes)
+    edges = 1 + rng.randint(nodes - 1, size=(2, int(nodes * degree / 2)))
+    x = rng.standard_normal((nodes, features)) + np.eye(classes, features)[y]
+    return from_arrays(x, edges, y, name="random", split=seed)
