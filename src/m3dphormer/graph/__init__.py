@@ -1,11 +1,9 @@
 """What comes in: benchmarks, embedded graphs, your own files, splits, checks."""
 
-from m3dphormer.graph.arrays import from_arrays
-from m3dphormer.graph.frames import from_frames, from_networkx
 from m3dphormer.graph.hierarchy import hierarchy
 from m3dphormer.graph.homophily import edge_homophily
 from m3dphormer.graph.load import datasets, load
-from m3dphormer.graph.pyg import from_data
+from m3dphormer.graph.own import from_arrays, from_data, from_frames, from_networkx
 from m3dphormer.graph.raw import class_count
 
 __all__ = [

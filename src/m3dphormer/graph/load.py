@@ -10,12 +10,11 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, unknown
-from m3dphormer.graph.benchmark_table import BENCHMARKS
-from m3dphormer.graph.benchmarks import benchmark_source, load_benchmark
+from m3dphormer.graph.benchmarks import BENCHMARKS, benchmark_source, load_benchmark
 from m3dphormer.graph.digits import digits
-from m3dphormer.graph.files import load_path
 from m3dphormer.graph.hierarchy import hierarchy
 from m3dphormer.graph.homophily import edge_homophily
+from m3dphormer.graph.own import load_path
 from m3dphormer.graph.raw import RawGraph, class_count, finish
 
 EMBEDDED: dict[str, Callable[[], RawGraph]] = {"digits": digits, "hierarchy": hierarchy}
