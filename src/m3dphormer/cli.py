@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from dataclasses import asdict
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -30,6 +30,7 @@ Root = Annotated[
     str | None,
     typer.Option(envvar="M3DPHORMER_DATA", help="Folder in which raw benchmark files lie."),
 ]
+INTERRUPTED = 130  # what typer makes of Ctrl-C
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -116,34 +117,41 @@ def _print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content))
 
 
-def _print_notice(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _print_notices_once() -> None:
     """Notices in one line each; the warnings of other libraries are not the user's business."""
-    if issubclass(category, UserNotice):
-        print(f"notice: {message}", file=sys.stderr)
+    told: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, UserNotice) and str(message) not in told:
+            told.add(str(message))
+            print(f"notice: {message}", file=sys.stderr)
+
+    warnings.simplefilter("always", UserNotice)
+    warnings.showwarning = show
 
 
 def main() -> None:
     """Run the command; errors of the user end it with one line on stderr and exit code 2."""
-    warnings.simplefilter("always", UserNotice)
-    warnings.showwarning = _print_notice
-    try:
-        code = app(standalone_mode=False)
-    except UserError as error:
-        _fail(str(error), 2)
-    except UsageError as error:
-        _fail(f"{error.format_message()} See m3dphormer --help.", 2)  # type: ignore[attr-defined]
-    except (typer.Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
+    with warnings.catch_warnings():
+        _print_notices_once()
+        try:
+            code = app(standalone_mode=False)
+        except UserError as error:
+            _fail(str(error), 2)
+        except UsageError as error:
+            _fail(f"{error.format_message()} See m3dphormer --help.", 2)  # type: ignore[attr-defined]
+    if code == INTERRUPTED:
+        _fail("interrupted", INTERRUPTED)
     sys.exit(code or 0)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(f"m3dphormer: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)

@@ -58,7 +58,7 @@ def test_the_hash_is_the_one_that_kernels_and_saved_runs_rely_on() -> None:
     assert written_out == PINNED
 
 
-PINNED: list[list[int]] = []
+PINNED = [[2515231476, 259772810], [2488712324, 3646669231]]
 
 
 def test_the_mean_over_seeds_is_attention_without_dropout() -> None:

@@ -16,8 +16,6 @@ from m3dphormer.graph.checks import check_graph, check_split
 from m3dphormer.graph.encodings import structural_features
 from m3dphormer.graph.splits import GivenSplit, SplitRule, StratifiedSplit
 
-METRICS = ("accuracy", "roc_auc", "f1")
-
 
 @dataclass(frozen=True)
 class RawGraph:
@@ -57,7 +55,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
     ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
     ``label_names``, ``node_ids`` (where given), ``split``, ``split_hash``, ``graph_hash``.
     """
-    if not isinstance(split, int) or isinstance(split, bool) or split < 0:
+    if isinstance(split, bool) or not isinstance(split, int | np.integer) or not 0 <= split < 2**32:
         raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
     check_graph(raw.name, raw.x, raw.edges, raw.y, raw.label_names, raw.node_ids)
     edge_index = torch.from_numpy(np.ascontiguousarray(raw.edges, dtype=np.int64))
@@ -68,7 +66,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
     elif raw.need_features:
         x = structural_features(raw.name, edge_index, len(raw.y))
 
-    parts = raw.rule.make(raw.y, split)
+    parts = raw.rule.make(raw.y, int(split))
     check_split(raw.name, parts, raw.y, raw.label_names, given=isinstance(raw.rule, GivenSplit))
     return Data(
         x=x,
@@ -82,7 +80,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         source=raw.source,
         metric=raw.metric,
         label_names=[str(name) for name in raw.label_names],
-        split=split,
+        split=int(split),
         split_hash=parts.digest(),
         graph_hash=graph_hash(edge_index, x, len(raw.y)),
         **({} if raw.node_ids is None else {"node_ids": list(raw.node_ids)}),

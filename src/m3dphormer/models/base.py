@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
+from m3dphormer.errors import UserError
 from m3dphormer.models.settings import at_least, between, setting
 
 
@@ -53,6 +54,6 @@ class Model(nn.Module, ABC):
         logits: Tensor = self(graph)
         return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
 
-    def gates(self, graph: Any) -> Tensor | None:
-        """How much of each expert every real node takes, [layers, N, experts], if there are any."""
-        return None
+    def gates(self, graph: Any) -> Tensor:
+        """How much of each expert every real node takes, [layers, N, experts]."""
+        raise UserError(f"{type(self).__name__} has no gates; M3Dphormer has.")

@@ -92,41 +92,40 @@ class NodeClassifier:
 
     def predict_proba(self, data: Data) -> np.ndarray:
         """Probability of each class for every node, [N, C], in the order of ``classes_``."""
-        return predict(self.model_, self._graph(from_data(data)))
+        graph = self._graph(from_data(data))
+        return predict(self.model_, graph)
 
     def predict(self, data: Data) -> np.ndarray:
         """Name of the most probable class of every node, [N]."""
-        return np.asarray(self.classes_[self.predict_proba(data).argmax(axis=1)])
+        best = self.predict_proba(data).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def score(self, data: Data, part: str = "test") -> float:
         """Score on one part of the graph's split: "train", "val" or "test"."""
         if part not in PARTS:
             raise UserError(f"The 'part' parameter must be one of train, val, test. Got {part!r}.")
         data = from_data(data)
-        return score(self.predict_proba(data), data, part, self._fitted().metric)
+        graph = self._graph(data)
+        return score(predict(self.model_, graph), data, part, self.memory_.metric)
 
     def gates(self, data: Data) -> np.ndarray:
         """How much of each expert every node takes, [layers, N, experts]."""
         graph = self._graph(from_data(data))
-        with torch.no_grad():
-            gates = self.model_.gates(graph)
-        if gates is None:
-            raise UserError(f"The model {self.model} has no gates; m3dphormer has.")
-        return np.asarray(gates.cpu().numpy())
+        return self._gates(graph)
 
     def predictions(self, data: Data) -> pd.DataFrame:
         """One row a node: id, label, p_<label>..., and the gates averaged over the layers."""
         data = from_data(data)
-        probabilities = self.predict_proba(data)
+        graph = self._graph(data)
+        probabilities = predict(self.model_, graph)
         ids = getattr(data, "node_ids", None) or range(int(data.num_nodes))
-        frame = pd.DataFrame({"id": ids, "label": self.classes_[probabilities.argmax(axis=1)]})
-        for name, column in zip(self.classes_, probabilities.T, strict=True):
-            frame[f"p_{name}"] = column
+        columns = {"id": ids, "label": self.classes_[probabilities.argmax(axis=1)]}
+        columns |= {f"p_{name}": p for name, p in zip(self.classes_, probabilities.T, strict=True)}
         if self.model_.gate_names:
-            mean = self.gates(data).mean(axis=0)
-            for name, column in zip(self.model_.gate_names, mean.T, strict=True):
-                frame[f"gate_{name}"] = column
-        return frame
+            mean = self._gates(graph).mean(axis=0)
+            names = self.model_.gate_names
+            columns |= {f"gate_{name}": gate for name, gate in zip(names, mean.T, strict=True)}
+        return pd.DataFrame(columns)
 
     def save(self, folder: str | Path) -> None:
         """Write the classifier to a folder."""
@@ -166,6 +165,10 @@ class NodeClassifier:
     def _graph(self, data: Data) -> Any:
         known = self._fitted().recall(data)
         return self.model_.prepare(known.to(_device(self.device)))
+
+    def _gates(self, graph: Any) -> np.ndarray:
+        with torch.no_grad():
+            return np.asarray(self.model_.gates(graph).cpu().numpy())
 
 
 def _device(name: str) -> torch.device:

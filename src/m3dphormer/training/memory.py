@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -111,6 +112,6 @@ def load(folder: Path) -> tuple[dict[str, Any], Memory, dict[str, torch.Tensor]]
         with np.load(folder / "graph.npz", allow_pickle=False) as stored:
             arrays = {name: stored.get(name) for name in ARRAYS}
         weights = load_file(folder / "weights.safetensors")
-    except (OSError, ValueError, EOFError, SafetensorError):
+    except (OSError, ValueError, EOFError, BadZipFile, SafetensorError):
         raise UserError(f"{folder} is damaged or incomplete; train again.") from None
     return content["parameters"], Memory(**facts, **arrays), weights

@@ -1,0 +1,268 @@
+"""The command as a user meets it: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from m3dphormer import cli
+
+TINY = ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8", "--set", "layers=1"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class Command:
+    """Runs ``m3dphormer`` in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["m3dphormer", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = self.capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+def test_train_prints_a_table_and_the_run_folder(command: Command) -> None:
+    code, out, err = command("train", "hierarchy", *TINY)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("m3dphormer on hierarchy (generated")
+    assert lines[1].split() == ["seed", "epoch", "validation", "test", "accuracy", "seconds"]
+    assert lines[-2].startswith("mean")
+    assert " ± " in lines[-2]
+    assert lines[-1] == "Run folder: runs/hierarchy-m3dphormer-1"
+    assert (Path("runs/hierarchy-m3dphormer-1") / "summary.json").is_file()
+
+
+def test_train_as_json_prints_one_object_and_nothing_else(command: Command) -> None:
+    code, out, err = command("train", "hierarchy", "--json", *TINY)
+    assert (code, err) == (0, "")
+    summary = json.loads(out)
+    keys = {"dataset", "model", "metric", "mean", "std", "scores", "seconds", "run"}
+    assert keys <= set(summary)
+    assert summary["dataset"] == "hierarchy"
+    assert all(0 <= score <= 100 for score in summary["scores"])
+
+
+def test_the_same_command_prints_the_same_numbers_twice(command: Command) -> None:
+    first, second = (json.loads(command("train", "hierarchy", "--json", *TINY)[1]) for _ in "ab")
+    assert first["scores"] == second["scores"]
+    assert first["validation"] == second["validation"]
+
+
+def test_a_recipe_is_taken_and_set_overrides_it(command: Command) -> None:
+    Path("mine.toml").write_text('hidden = 8\nlayers = 1\nepochs = 2\npreset = "paper"\n')
+    code, out, _ = command(
+        "train", "hierarchy", "--seeds", "1", "--recipe", "mine.toml", "--set", "epochs=3", "--json"
+    )
+    assert code == 0
+    config = json.loads((Path(json.loads(out)["run"]) / "config.json").read_text())
+    assert config["settings"]["preset"] == "paper"
+    assert config["settings"]["epochs"] == 3
+
+
+def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
+    code, out, _ = command("datasets", "--json")
+    listed = {one["name"]: one for one in json.loads(out)["datasets"]}
+    assert code == 0
+    assert len(listed) == 11
+    assert listed["digits"]["source"].startswith("embedded")
+    assert listed["cora"]["source"].startswith("download from https://")
+    assert listed["cora"]["nodes"] == 2708
+    code, out, _ = command("datasets")
+    assert code == 0
+    assert all(name in out for name in listed)
+
+
+def test_help_names_every_command(command: Command) -> None:
+    code, out, _ = command("--help")
+    assert code == 0
+    assert "train" in out
+    assert "datasets" in out
+
+
+def test_a_notice_is_one_line_on_stderr(command: Command) -> None:
+    write_csv(Path("plain"), features=False)
+    code, _, err = command("train", "plain", *TINY)
+    assert code == 0
+    assert err.splitlines() == [
+        "notice: plain: no features; degree and Laplacian encodings stand in for them."
+    ]
+
+
+def test_python_m_is_the_same_command_and_no_traceback_reaches_the_user() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "m3dphormer", "train", "coar"], capture_output=True, text=True
+    )
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr == "m3dphormer: Unknown dataset 'coar'. Did you mean cora?\n"
+
+
+# Mistakes that people make: one clear line, exit code 2, nothing written.
+
+
+def write_csv(folder: Path, *, features: bool = True, **changes: str) -> None:
+    rng = np.random.RandomState(0)
+    folder.mkdir()
+    header = "id,label,a,b" if features else "id,label"
+    cells = [[f"n{i}", "xyz"[i % 3], *map(str, rng.randn(2).round(3))] for i in range(24)]
+    width = 4 if features else 2
+    nodes = "\n".join([header, *(",".join(row[:width]) for row in cells)])
+    edges = "\n".join(["source,target", *(f"n{i},n{(i + 1) % 24}" for i in range(24))])
+    (folder / "nodes.csv").write_text(changes.get("nodes") or nodes + "\n")
+    (folder / "edges.csv").write_text((changes.get("edges") or edges) + changes.get("more", ""))
+
+
+def make_mistake(kind: str) -> list[str]:
+    """Prepare a mistake and give the arguments that make it."""
+    graph = Path("graph")
+    write_csv(graph, more="\nn1,nobody" if kind == "edge to nowhere" else "")
+    text = (graph / "nodes.csv").read_text()
+    lines = text.splitlines()
+    data = Data(x=torch.randn(24, 2), edge_index=torch.randint(24, (2, 40)), y=torch.arange(24) % 3)
+
+    if kind == "nan feature":
+        lines[3] = "n2,z,nan,1.0"
+    elif kind == "infinite feature":
+        lines[3] = "n2,z,inf,1.0"
+    elif kind == "unequal features":
+        lines[3] = "n2,z,1.0"
+    elif kind == "no labels":
+        lines = [lines[0], *(f"n{i},,1,2" for i in range(24))]
+    elif kind == "one class":
+        lines = [lines[0], *(f"n{i},x,1,2" for i in range(24))]
+    elif kind == "empty graph":
+        lines = lines[:1]
+    elif kind == "class without training node":
+        split = ["train" if i % 3 else "test" for i in range(23)]
+        lines = [
+            "id,label,split,a",
+            *(f"n{i},{'xyz'[i % 3]},{part},1" for i, part in enumerate([*split, "val"])),
+        ]
+    (graph / "nodes.csv").write_text("\n".join(lines) + "\n")
+
+    if kind == "truncated npz":
+        np.savez("graph.npz", node_features=np.eye(24))
+        Path("graph.npz").write_bytes(Path("graph.npz").read_bytes()[:200])
+        return ["graph.npz"]
+    if kind == "foreign npz":
+        np.savez("graph.npz", weights=np.eye(24))
+        return ["graph.npz"]
+    if kind == "truncated pt":
+        torch.save(data, "graph.pt")
+        Path("graph.pt").write_bytes(Path("graph.pt").read_bytes()[:500])
+        return ["graph.pt"]
+    if kind == "foreign pt":
+        torch.save({"a": torch.ones(3)}, "graph.pt")
+        return ["graph.pt"]
+    if kind == "pickle that imports":
+        Path("graph.pt").write_bytes(pickle.dumps(Evil()))
+        return ["graph.pt"]
+    if kind == "binary csv":
+        (graph / "nodes.csv").write_bytes(bytes(range(256)))
+    return ["graph"]
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path("executed").touch, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("edge to nowhere", "edges.csv line 26: no node has the id 'nobody'"),
+        ("nan feature", "nodes.csv line 4: column 'a' of node 'n2' is empty, NaN or infinite"),
+        ("infinite feature", "nodes.csv line 4: column 'a' of node 'n2'"),
+        ("unequal features", "nodes.csv line 4: rows of unequal length: 3 cells"),
+        ("no labels", "no node has a label"),
+        ("one class", "all labels are 'x'"),
+        ("empty graph", "the graph is empty"),
+        ("class without training node", "class 'x' has no training node in the given split"),
+        ("truncated npz", "graph.npz is truncated or not an .npz file"),
+        ("foreign npz", "graph.npz has no node_labels"),
+        ("truncated pt", "graph.pt is truncated or not a PyG Data"),
+        ("foreign pt", "graph.pt holds a dict, not a PyG Data"),
+        ("pickle that imports", "graph.pt wants to import"),
+        ("binary csv", "nodes.csv is not UTF-8 text"),
+    ],
+)
+def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: str) -> None:
+    code, out, err = command("train", *make_mistake(kind), *TINY)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("m3dphormer: ")
+    assert words in err
+    assert not Path("runs").exists()
+    assert not Path("executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
+        (["train", "./nothing/here"], "No file or folder './nothing/here'"),
+        (["train", "graph.npz"], "No file or folder 'graph.npz'"),
+        (["train", "cora", "--root", "nowhere"], "nowhere does not exist"),
+        (["train", "digits", "--set", "clusters=5000"], "5000 clusters are more than"),
+        (["train", "digits", "--set", "heads=5"], "must divide hidden=64. Got 5"),
+        (["train", "digits", "--set", "hiden=5"], "'hiden'. Did you mean hidden"),
+        (["train", "digits", "--set", "dropout=2"], "must be a float in the range [0, 1). Got 2"),
+        (["train", "digits", "--set", "dropout"], "--set takes key=value. Got 'dropout'"),
+        (["train", "digits", "--recipe", "none.toml"], "none.toml cannot be read"),
+        (["train", "digits", "--model", "gcm"], "Unknown model 'gcm'"),
+        (["train", "digits", "--metric", "roc_auc"], "roc_auc needs two classes"),
+        (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),
+        (["train", "digits", "--seeds", "0"], "'seeds' parameter must be an int of at least 1"),
+        (["train", "digits", "--seeds", "few"], "Invalid value for '--seeds'"),
+        (["train"], "Missing argument"),
+        (["train", "digits", "--sede", "3"], "No such option: --sede"),
+        (["tarin"], "No such command 'tarin'"),
+    ],
+)
+def test_a_bad_command_is_one_line_and_exit_2(
+    command: Command, arguments: list[str], words: str
+) -> None:
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_graph_without_edges_trains_with_a_notice(command: Command) -> None:
+    write_csv(Path("graph"), edges="source,target\n")
+    code, _, err = command("train", "graph", *TINY)
+    assert code == 0
+    assert err.splitlines() == [
+        "notice: graph: the graph has no edges; only cluster and global attention see others."
+    ]
+
+
+def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train_run", interrupted)
+    assert command("train", "digits") == (130, "", "m3dphormer: interrupted\n")
