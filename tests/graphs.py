@@ -1,4 +1,4 @@
-"""Small graphs for tests, drawn by hypothesis or made at random."""
+"""Small graphs and masks for tests, drawn by hypothesis or made at random."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import torch
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from m3dphormer import masks
 from m3dphormer.graph import from_arrays
+from m3dphormer.masks import Mask
+
+BUILT_IN = ("c1", "c2", "c3", "c4", "g1", "g2", "g3", "l1", "l2")
 
 
 @st.composite
@@ -26,6 +30,22 @@ def any_graphs(draw: st.DrawFn, max_nodes: int = 12) -> Data:
         label_names=[str(c) for c in range(classes)],
         num_nodes=n,
     )
+
+
+@st.composite
+def two_masks(draw: st.DrawFn) -> tuple[Mask, Mask]:
+    """Any two masks on one graph with one partition, or their unions with a third."""
+    data = draw(any_graphs())
+    cluster = torch.arange(data.num_nodes) % draw(st.integers(1, data.num_nodes))
+
+    def one() -> Mask:
+        name, loops = draw(st.sampled_from(BUILT_IN)), draw(st.booleans())
+        return masks.build(name, data, clusters=cluster, self_loops=loops)
+
+    def some() -> Mask:
+        return one() | one() if draw(st.booleans()) else one()
+
+    return some(), some()
 
 
 def random_graph(

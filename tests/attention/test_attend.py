@@ -18,6 +18,8 @@ from m3dphormer.masks import Layout, Mask, build, c4, g3, l2
 
 OTHERS = [scheme for scheme in SCHEMES if scheme != "reference"]
 
+pytestmark = pytest.mark.filterwarnings("ignore:g3. class")  # drawn graphs often lack one
+
 
 def dense_masks() -> st.SearchStrategy[Mask]:
     """Masks of every kind, in the widest layout: rows without keys, one node, one huge row."""

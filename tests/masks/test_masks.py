@@ -1,43 +1,39 @@
-"""Every mask equals its definition, on any graph."""
+"""Every mask equals its definition in DESIGN's table, on any graph."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphs import any_graphs
-from m3dphormer.masks import Mask, c4, g3, l2
+from graphs import any_graphs, random_graph
+from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.masks import Mask, c1, c2, c3, c4, g1, g2, g3, l1, l2
+
+pytestmark = pytest.mark.filterwarnings("ignore:g3. class")  # drawn graphs often lack one
 
 
-def define_l2(data: Data) -> Tensor:
+@st.composite
+def clustered(draw: st.DrawFn) -> tuple[Data, Tensor]:
+    """A graph and a partition of it without gaps."""
+    data = draw(any_graphs())
     n = data.num_nodes
-    seen = torch.eye(n, dtype=torch.bool)
-    for u, v in data.edge_index.T.tolist():
-        seen[u, v] = seen[v, u] = True
-    return seen
+    wild = draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))
+    return data, torch.tensor(wild).unique(return_inverse=True)[1]
 
 
-def define_c4(cluster: list[int], self_loops: bool) -> Tensor:
-    n, p = len(cluster), max(cluster) + 1
-    seen = torch.zeros(n + p, n + p, dtype=torch.bool)
-    for u, c in enumerate(cluster):
-        seen[u, u] = seen[u, n + c] = seen[n + c, u] = True
-    for c in range(p):
-        seen[n + c, n + c] = self_loops
-    return seen
+def define(size: int, holds: object) -> Tensor:
+    """Write the definition out pair by pair."""
+    rows = [[bool(holds(u, v)) for v in range(size)] for u in range(size)]  # type: ignore[operator]
+    return torch.tensor(rows).reshape(size, size)
 
 
-def define_g3(data: Data) -> Tensor:
-    n, classes = data.num_nodes, len(data.label_names)
-    seen = torch.zeros(n + classes, n + classes, dtype=torch.bool)
-    seen[:n, n:] = True
-    for u in range(n):
-        if data.train_mask[u]:
-            seen[n + data.y[u], u] = True
-    return seen
+def linked(data: Data) -> set[tuple[int, int]]:
+    pairs = [tuple(pair) for pair in data.edge_index.T.tolist()]
+    return {*pairs, *((v, u) for u, v in pairs), *((u, u) for u in range(data.num_nodes))}
 
 
 def agrees(mask: Mask, dense: Tensor) -> None:
@@ -46,34 +42,120 @@ def agrees(mask: Mask, dense: Tensor) -> None:
     csr = mask.to_csr()
     assert csr.indptr.tolist() == [0, *dense.sum(1).cumsum(0).tolist()]
     assert torch.equal(torch.stack([csr.rows, csr.indices]), dense.nonzero().T)
+    whole = mask.layout.total
+    for region in mask.regions:  # pairs by ranges of rows are all the pairs
+        parts = [region.pairs(mask.layout, at, at + 3) for at in range(0, whole, 3)]
+        one_go = torch.stack(region.pairs(mask.layout)).T.tolist()
+        assert sorted(torch.cat([torch.stack(p) for p in parts], 1).T.tolist()) == sorted(one_go)
+        assert len(one_go) == region.nnz(mask.layout)
 
 
 @given(any_graphs())
 def test_l2_is_the_neighbours_and_the_node_itself(data: Data) -> None:
-    agrees(l2(data), define_l2(data))
+    edges = linked(data)
+    agrees(l2(data), define(data.num_nodes, lambda u, v: (u, v) in edges))
 
 
-@given(any_graphs(), st.data(), st.booleans())
+@given(any_graphs(), st.integers(1, 4))
+def test_l1_is_everyone_within_k_hops(data: Data, hops: int) -> None:
+    edges, n = linked(data), data.num_nodes
+    within = [{u} for u in range(n)]
+    for _ in range(hops):
+        within = [{w for v in reached for w in range(n) if (v, w) in edges} for reached in within]
+    agrees(l1(data, hops), define(n, lambda u, v: v in within[u]))
+    if hops == 1:
+        assert l1(data, 1) == l2(data)
+
+
+@given(clustered())
+def test_c1_is_cluster_nodes_among_themselves(sample: tuple[Data, Tensor]) -> None:
+    data, cluster = sample
+    n, p = data.num_nodes, int(cluster.max()) + 1
+    agrees(c1(data, cluster), define(n + p, lambda u, v: u >= n and v >= n))
+
+
+@given(clustered())
+def test_c2_is_a_cluster_node_and_any_real_node(sample: tuple[Data, Tensor]) -> None:
+    data, cluster = sample
+    n, p = data.num_nodes, int(cluster.max()) + 1
+    agrees(c2(data, cluster), define(n + p, lambda u, v: u >= n > v))
+
+
+@given(clustered())
+def test_c3_is_nodes_of_the_same_cluster(sample: tuple[Data, Tensor]) -> None:
+    data, cluster = sample
+    agrees(c3(data, cluster), define(data.num_nodes, lambda u, v: cluster[u] == cluster[v]))
+
+
+@given(clustered(), st.booleans())
 def test_c4_is_the_node_its_cluster_node_and_the_members(
-    data: Data, draw: st.DataObject, self_loops: bool
+    sample: tuple[Data, Tensor], self_loops: bool
 ) -> None:
+    data, cluster = sample
+    n, p = data.num_nodes, int(cluster.max()) + 1
+
+    def holds(u: int, v: int) -> bool:
+        if u < n:
+            return v == u or v == n + int(cluster[u])
+        return (v < n and n + int(cluster[v]) == u) or (self_loops and v == u)
+
+    mask = c4(data, cluster, self_loops=self_loops)
+    agrees(mask, define(n + p, holds))
+    assert mask.nnz == 3 * n + (p if self_loops else 0)
+
+
+@given(any_graphs())
+def test_g1_is_everyone(data: Data) -> None:
+    agrees(g1(data), define(data.num_nodes, lambda u, v: True))
+
+
+@given(any_graphs(), st.integers(1, 3))
+def test_g2_is_real_and_virtual_nodes_both_ways(data: Data, virtual: int) -> None:
     n = data.num_nodes
-    wild = draw.draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))
-    cluster = torch.tensor(wild).unique(return_inverse=True)[1]
-    mask = c4(data, clusters=cluster, self_loops=self_loops)
-    agrees(mask, define_c4(cluster.tolist(), self_loops))
-    assert mask.nnz == 3 * n + (mask.layout.clusters if self_loops else 0)
+    agrees(g2(data, virtual), define(n + virtual, lambda u, v: (u < n) != (v < n)))
 
 
 @given(any_graphs())
 def test_g3_is_every_class_node_and_the_training_nodes(data: Data) -> None:
+    n, classes = data.num_nodes, len(data.label_names)
+
+    def holds(u: int, v: int) -> bool:
+        if u < n:
+            return v >= n
+        return v < n and bool(data.train_mask[v]) and n + int(data.y[v]) == u
+
     mask = g3(data)
-    agrees(mask, define_g3(data))
-    assert mask.nnz == data.num_nodes * len(data.label_names) + int(data.train_mask.sum())
+    agrees(mask, define(n + classes, holds))
+    assert mask.nnz == n * classes + int(data.train_mask.sum())
 
 
 @given(any_graphs())
 def test_g3_does_not_change_with_labels_outside_the_training_set(data: Data) -> None:
-    before = g3(data).to_dense()
+    before = g3(data)
     data.y[~data.train_mask] = (data.y[~data.train_mask] + 1) % len(data.label_names)
-    assert torch.equal(g3(data).to_dense(), before)
+    assert g3(data) == before
+
+
+def test_a_class_without_training_node_has_an_empty_row_and_is_told() -> None:
+    data = random_graph()
+    data.train_mask = data.train_mask & (data.y != 1)
+    with pytest.warns(UserNotice, match="g3: class '1' has no training node"):
+        mask = g3(data)
+    assert mask.to_dense()[60:].sum(1).tolist()[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda data: l1(data, 0), "'hops' parameter must be an int of at least 1. Got 0"),
+        (lambda data: l1(data, 1.5), "'hops' parameter must be an int"),
+        (lambda data: g2(data, 0), "'virtual' parameter must be an int of at least 1. Got 0"),
+        (lambda data: c3(data, torch.arange(60) * 2), "no node is in cluster 1"),
+        (lambda data: c3(data, torch.arange(61)), r"shape \(61,\) for 60 nodes"),
+        (lambda data: l2(Data(edge_index=torch.tensor([[9], [0]]), num_nodes=5)), "names node 9"),
+    ],
+)
+def test_bad_parameters_are_told_in_one_line(build: object, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        build(random_graph())  # type: ignore[operator]
+    assert "\n" not in str(caught.value)

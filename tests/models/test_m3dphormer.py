@@ -11,8 +11,9 @@ from torch.nn.functional import cross_entropy, leaky_relu
 from torch_geometric.data import Data
 
 from graphs import random_graph
-from m3dphormer.errors import UserError
-from m3dphormer.masks import c4, g3, l2
+from m3dphormer import masks
+from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.masks import c4, g3, l2, registry
 from m3dphormer.models import create_model
 from m3dphormer.models.m3dphormer import M3Dphormer
 
@@ -173,9 +174,58 @@ def test_an_empty_class_gets_zero_features_and_does_no_harm() -> None:
     data = graph()
     data.train_mask = data.train_mask & (data.y != 2)
     model = model_for(data)
-    inputs = model.prepare(data)
+    with pytest.warns(UserNotice, match="class '2' has no training node"):
+        inputs = model.prepare(data)
     assert (inputs.x[CLASS][2] == 0).all()
     assert torch.isfinite(model(inputs)).all()
+
+
+@pytest.mark.parametrize(
+    "experts",
+    [
+        ["l2", "c3", "g2"],
+        ["l1", "c4", "g1"],
+        ["l2", "c1", "c2"],
+        ["l1", "l2", "c3", "g2"],
+        ["g1", "g2"],
+        ["c2"],
+    ],
+)
+def test_any_masks_make_a_model_that_trains(experts: list[str]) -> None:
+    data = graph()
+    model = model_for(data, experts=experts).train()
+    inputs = model.prepare(data)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        losses.append(model.loss(inputs, data))
+        losses[-1].backward()
+        optimiser.step()
+    assert losses[-1] < losses[0]
+    gates = model.gates(inputs)
+    assert gates.shape == (2, N, len(experts))
+    torch.testing.assert_close(gates.sum(-1), torch.ones(2, N).double())
+
+
+def test_four_experts_are_routed_by_a_softmax() -> None:
+    model = model_for(graph(), experts=["l1", "l2", "c3", "g2"])
+    assert model.layers[0].router.gate.out_features == 4
+    assert model.gate_names == ("l1", "l2", "c3", "g2")  # two experts are local
+
+
+def test_a_mask_of_the_users_own_is_an_expert_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+
+    @masks.register_mask("global")
+    def same_sign(data: Data) -> masks.Mask:
+        sign = data.x[:, 0] > 0
+        return masks.from_rule(data, lambda u, v: sign[u] == sign[v], name="same_sign")
+
+    data = graph()
+    model = model_for(data, experts=["l2", "same_sign"])
+    assert torch.isfinite(model(model.prepare(data))).all()
+    assert model.gate_names == ("local", "global")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch_geometric.data import Data
 
+from m3dphormer.errors import notice
 from m3dphormer.graph import class_count
 from m3dphormer.masks.layout import Layout
 from m3dphormer.masks.mask import Mask
@@ -17,6 +18,11 @@ def g3(data: Data) -> Mask:
     """M[u, v] = 1 for real u and any class node v; for a class node, its **training** nodes."""
     classes = class_count(data)
     trained = torch.where(data.train_mask, data.y, -1).cpu()
+    sizes = torch.bincount(trained[trained >= 0], minlength=classes)
+    if not bool((sizes > 0).all()):
+        empty = int((sizes == 0).nonzero()[0])
+        name = data.label_names[empty] if "label_names" in data else empty
+        notice(f"g3: class {name!r} has no training node; its class node sees nobody.")
     regions = (
         Block("nodes", "classes"),
         Groups("classes", "nodes", trained, gather=True),

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.index import index2ptr
-from torch_geometric.utils import remove_self_loops, to_undirected
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph.cache import cache_dir, write_atomically
+from m3dphormer.masks.adjacency import edges
 
 SEED = 0
 
@@ -53,20 +53,20 @@ def partition(data: Data, parts: int) -> Tensor:
         return torch.zeros(n, dtype=torch.long)
     if parts == n:
         return torch.arange(n)
-    edges = to_undirected(remove_self_loops(data.edge_index.cpu())[0], num_nodes=n)
-    content = hashlib.sha256(f"{n} {parts} {SEED}".encode() + edges.numpy().tobytes()).hexdigest()
+    links = edges(data)
+    content = hashlib.sha256(f"{n} {parts} {SEED}".encode() + links.numpy().tobytes()).hexdigest()
     path = cache_dir("partitions", f"{content[:32]}.npy")
     stored = _stored(path, n, parts)
     if stored is None:
-        stored = _metis(edges, n, parts)
+        stored = _metis(links, n, parts)
         _store(path, stored)
     return torch.from_numpy(stored.astype(np.int64))
 
 
-def _metis(edges: Tensor, n: int, parts: int) -> np.ndarray:
+def _metis(links: Tensor, n: int, parts: int) -> np.ndarray:
     # Recursive bisection: k-way leaves many clusters empty on small graphs with many parts.
     dtype = pymetis.zero_copy_dtype()
-    starts, neighbours = (t.numpy().astype(dtype) for t in (index2ptr(edges[0], n), edges[1]))
+    starts, neighbours = (t.numpy().astype(dtype) for t in (index2ptr(links[0], n), links[1]))
     adjacency = pymetis.CSRAdjacency(starts, neighbours)
     options = pymetis.Options(seed=SEED)
     _, member = pymetis.part_graph(parts, adjacency=adjacency, recursive=True, options=options)

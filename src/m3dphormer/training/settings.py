@@ -22,7 +22,7 @@ else:
 class TrainConfig:
     """Full batch, Adam, constant rate, fixed epochs; the best validation epoch is kept."""
 
-    lr: float = setting(0.005, between(0, 10))
+    lr: float = setting(0.001, between(0, 10))
     weight_decay: float = setting(0.0005, between(0, 10))
     epochs: int = setting(200, at_least(1))
 
