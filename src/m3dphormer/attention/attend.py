@@ -7,7 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from m3dphormer.attention.dense import dense
 from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.dual import dual
 from m3dphormer.attention.reference import reference
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.attention.sparse import sparse
@@ -15,7 +17,12 @@ from m3dphormer.errors import UserError, unknown
 from m3dphormer.masks import Mask
 
 Scheme = Callable[[Scores, Tensor, Mask, Dropout | None], Tensor]
-SCHEMES: dict[str, Scheme] = {"reference": reference, "sparse": sparse}
+SCHEMES: dict[str, Scheme] = {
+    "reference": reference,
+    "dense": dense,
+    "sparse": sparse,
+    "dual": dual,
+}
 DEFAULT_SCHEME = "sparse"
 
 

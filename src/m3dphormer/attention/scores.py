@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+Rows = slice | Tensor  # which of the T rows: a range, or their numbers
+ALL = slice(None)
+
 
 class Scores(Protocol):
     """Scores of query-key pairs, for all pairs or for chosen ones."""
@@ -20,8 +23,8 @@ class Scores(Protocol):
     @property
     def heads(self) -> int: ...
 
-    def dense(self) -> Tensor:
-        """All pairs, [H, T, T]."""
+    def dense(self, queries: Rows = ALL, keys: Rows = ALL) -> Tensor:
+        """Every chosen query against every chosen key, [H, queries, keys]."""
         ...
 
     def at(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -48,8 +51,9 @@ class DotScores:
     def heads(self) -> int:
         return self.q.shape[1]
 
-    def dense(self) -> Tensor:
-        return torch.einsum("qhd,khd->hqk", self.q, self.k) / math.sqrt(self.q.shape[2])
+    def dense(self, queries: Rows = ALL, keys: Rows = ALL) -> Tensor:
+        q, k = self.q[queries].transpose(0, 1), self.k[keys].permute(1, 2, 0)
+        return torch.bmm(q / math.sqrt(self.q.shape[2]), k)
 
     def at(self, queries: Tensor, keys: Tensor) -> Tensor:
         product = self.q.index_select(0, queries) * self.k.index_select(0, keys)
@@ -75,8 +79,9 @@ class AdditiveScores:
     def heads(self) -> int:
         return self.a.shape[1]
 
-    def dense(self) -> Tensor:
-        return leaky_relu(self.a.T.unsqueeze(2) + self.b.T.unsqueeze(1), self.slope)
+    def dense(self, queries: Rows = ALL, keys: Rows = ALL) -> Tensor:
+        a, b = self.a[queries].T, self.b[keys].T
+        return leaky_relu(a.unsqueeze(2) + b.unsqueeze(1), self.slope)
 
     def at(self, queries: Tensor, keys: Tensor) -> Tensor:
         return leaky_relu(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -129,11 +129,11 @@ class Mask:
     def to_csr(self, device: torch.device | str = "cpu") -> CSR:
         """All regions as one CSR over the T rows; made once a device."""
         device = torch.device(device)
-        if device not in self._csr:
-            self._csr[device] = (
-                self._assemble() if device.type == "cpu" else self.to_csr().to(device)
-            )
-        return self._csr[device]
+        if device not in self.memo:
+            on_cpu = device.type == "cpu"
+            self.memo[device] = self._assemble() if on_cpu else self.to_csr().to(device)
+        csr: CSR = self.memo[device]
+        return csr
 
     def to_dense(self) -> Tensor:
         """[T, T] bool; refused where it would not fit."""
@@ -158,7 +158,8 @@ class Mask:
         return f"Mask({self.name}, {self.layout.total} rows, {self.nnz} non-zeros)"
 
     @cached_property
-    def _csr(self) -> dict[torch.device, CSR]:
+    def memo(self) -> dict[Any, Any]:
+        """What others derived from this mask once and for all, such as a compute plan."""
         return {}
 
     def _assemble(self) -> CSR:
