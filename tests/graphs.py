@@ -40,7 +40,7 @@ def two_masks(draw: st.DrawFn) -> tuple[Mask, Mask]:
 
     def one() -> Mask:
         name, loops = draw(st.sampled_from(BUILT_IN)), draw(st.booleans())
-        return masks.build(name, data, clusters=cluster, self_loops=loops)
+        return masks.build_from(name, data, {"clusters": cluster, "self_loops": loops})
 
     def some() -> Mask:
         return one() | one() if draw(st.booleans()) else one()

@@ -14,6 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from m3dphormer import cli
+from m3dphormer.masks import registry
 
 TINY = ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8", "--set", "layers=1"]
 
@@ -79,6 +80,25 @@ def test_a_recipe_is_taken_and_set_overrides_it(command: Command) -> None:
     config = json.loads((Path(json.loads(out)["run"]) / "config.json").read_text())
     assert config["settings"]["preset"] == "paper"
     assert config["settings"]["epochs"] == 3
+
+
+def test_a_mask_of_the_users_own_is_imported_and_used_by_name(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    Path("mine.py").write_text(
+        "from m3dphormer import masks\n"
+        "@masks.register_mask('global')\n"
+        "def ring(data):\n"
+        "    n = data.num_nodes\n"
+        "    return masks.from_rule(data, lambda u, v: (u + 1) % n == v, name='ring')\n"
+    )
+    code, out, _ = command(
+        "train", "hierarchy", *TINY, "--import", "mine.py", "--set", "experts=l2,ring", "--json"
+    )
+    assert code == 0
+    predictions = Path(json.loads(out)["run"]) / "seed0" / "predictions.csv"
+    assert predictions.read_text().splitlines()[0].endswith("gate_local,gate_global")
 
 
 def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
@@ -231,6 +251,7 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["train", "digits", "--set", "dropout=2"], "must be a float in the range [0, 1). Got 2"),
         (["train", "digits", "--set", "dropout"], "--set takes key=value. Got 'dropout'"),
         (["train", "digits", "--recipe", "none.toml"], "none.toml cannot be read"),
+        (["train", "digits", "--import", "none.py"], "No file 'none.py' to import"),
         (["train", "digits", "--model", "gcm"], "Unknown model 'gcm'"),
         (["train", "digits", "--metric", "roc_auc"], "roc_auc needs two classes"),
         (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 import warnings
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
 from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.training import Summary, parse_settings, read_recipe
 from m3dphormer.training import train as train_run
@@ -63,6 +67,10 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
     ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="Python file that registers masks or models of yours."),
+    ] = None,
     root: Root = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
@@ -70,6 +78,8 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a model over several seeds; the best validation epoch gives the test score."""
+    for path in imports or []:
+        _import_file(path)
     chosen: dict[str, Any] = read_recipe(recipe) if recipe else {}
     chosen.update(parse_settings(settings or []))
     summary = train_run(
@@ -87,6 +97,58 @@ def train(
         _print_json(asdict(summary))
     else:
         _print_summary(summary)
+
+
+@app.command()
+def bench(
+    graphs: Annotated[str, typer.Option(help="Comma-separated.")] = "cora,pubmed,computers",
+    parts: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(PARTS),
+    seconds: Annotated[float, typer.Option(help="Least time for each timing.")] = 10.0,
+    root: Root = None,
+    out: Annotated[str, typer.Option(help="Folder for bench.csv and bench.png.")] = "results",
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed and memory of attention against the other schemes and PyG."""
+    quiet = as_json or not sys.stderr.isatty()
+    table = run_bench(
+        _listed(graphs),
+        root=root,
+        parts=_listed(parts),
+        seconds=seconds,
+        watch=lambda line: None if quiet else print(line, file=sys.stderr),
+    )
+    save_bench(table, Path(out), command=" ".join(["m3dphormer", *sys.argv[1:]]))
+    if as_json:
+        _print_json({"rows": json.loads(table.to_json(orient="records"))})
+        return
+    console = _console()
+    for title, rows in bench_tables(table).items():
+        console.print(f"\n{title}", highlight=False)
+        console.print(_table(rows))
+    console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
+
+
+def _import_file(path: str) -> None:
+    """Run a Python file of the user's for what it registers."""
+    if not Path(path).is_file():
+        raise UserError(f"No file {path!r} to import; check the path.")
+    try:
+        runpy.run_path(path)
+    except Exception as error:
+        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _table(rows: pd.DataFrame) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name, column in rows.items():
+        table.add_column(str(name), justify="right" if column.dtype.kind in "if" else "left")
+    for row in rows.itertuples(index=False):
+        table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row))
+    return table
 
 
 def _print_summary(summary: Summary) -> None:

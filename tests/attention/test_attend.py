@@ -14,7 +14,7 @@ from graphs import any_graphs, random_graph
 from m3dphormer import attend, attend_additive
 from m3dphormer.attention import SCHEMES
 from m3dphormer.errors import UserError
-from m3dphormer.masks import Layout, Mask, build, c4, g3, l2
+from m3dphormer.masks import Layout, Mask, build_from, c4, g3, l2
 
 OTHERS = [scheme for scheme in SCHEMES if scheme != "reference"]
 
@@ -26,7 +26,7 @@ def dense_masks() -> st.SearchStrategy[Mask]:
 
     def widest(name: str, data: object) -> Mask:
         layout = c4(data, clusters=1).layout | g3(data).layout  # type: ignore[arg-type]
-        return build(name, data, clusters=1).widen(layout)  # type: ignore[arg-type]
+        return build_from(name, data, {"clusters": 1}).widen(layout)  # type: ignore[arg-type]
 
     return st.builds(widest, st.sampled_from(["l2", "c4", "g3"]), any_graphs())
 

@@ -152,6 +152,7 @@ def test_a_class_without_training_node_has_an_empty_row_and_is_told() -> None:
         (lambda data: g2(data, 0), "'virtual' parameter must be an int of at least 1. Got 0"),
         (lambda data: c3(data, torch.arange(60) * 2), "no node is in cluster 1"),
         (lambda data: c3(data, torch.arange(61)), r"shape \(61,\) for 60 nodes"),
+        (lambda data: g3(Data(num_nodes=5, train_mask=torch.ones(5).bool())), "has no labels"),
         (lambda data: l2(Data(edge_index=torch.tensor([[9], [0]]), num_nodes=5)), "names node 9"),
     ],
 )

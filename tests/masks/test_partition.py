@@ -72,6 +72,7 @@ def test_a_partition_on_the_graph_is_taken_instead_of_metis() -> None:
     data = random_graph(60)
     data.cluster = torch.arange(60) % 5
     assert torch.equal(assign(data, "auto"), data.cluster)
+    assert int(assign(data, 7).max()) == 6  # a number that is asked for wins
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ def test_a_registered_mask_is_built_by_name_with_the_parameters_it_takes(
 
     assert "mine" in masks.names()
     assert masks.level_of("mine") == "local"
-    assert masks.build("mine", random_graph(), width=2, clusters=5).nnz
+    assert masks.build("mine", random_graph(), width=2).nnz
+    assert masks.build_from("mine", random_graph(), {"width": 2, "clusters": 5}).nnz
+    with pytest.raises(UserError, match=r"Unknown parameter of mine 'widht'. Did you mean width"):
+        masks.build("mine", random_graph(), widht=2)
 
 
 def test_an_unknown_mask_offers_the_nearest() -> None:

@@ -100,5 +100,9 @@ def graph_hash(edge_index: torch.Tensor, x: torch.Tensor | None, num_nodes: int)
 
 def class_count(data: Data) -> int:
     """Number of classes, whether or not each has a training node."""
-    names = getattr(data, "label_names", None)
-    return len(names) if names else int(data.y.max()) + 1
+    names = data.label_names if "label_names" in data else None
+    if names:
+        return len(names)
+    if data.y is None or not data.y.numel():
+        raise UserError("The graph has no labels; give it some.")
+    return int(data.y.max()) + 1

@@ -13,7 +13,8 @@ from m3dphormer.masks.layout import Layout
 from m3dphormer.masks.make import from_edges, from_rule
 from m3dphormer.masks.mask import CSR, Level, Mask
 from m3dphormer.masks.partition import assign, partition
-from m3dphormer.masks.registry import build, level_of, names, register_mask
+from m3dphormer.masks.picture import gallery
+from m3dphormer.masks.registry import build, build_from, level_of, names, register_mask
 from m3dphormer.masks.table import TRANSFORMERS, of
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Mask",
     "assign",
     "build",
+    "build_from",
     "c1",
     "c2",
     "c3",
@@ -33,6 +35,7 @@ __all__ = [
     "g1",
     "g2",
     "g3",
+    "gallery",
     "l1",
     "l2",
     "level_of",

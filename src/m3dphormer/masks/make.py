@@ -11,8 +11,9 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError
 from m3dphormer.masks.layout import Layout
 from m3dphormer.masks.mask import LEVELS, Level, Mask
-from m3dphormer.masks.regions import CHUNK, Edges
+from m3dphormer.masks.regions import Edges
 
+ROWS = 512  # query rows that a rule is asked about at a time
 Rule = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -51,8 +52,8 @@ def from_rule(data: Data, rule: Rule, *, name: str = "rule", level: Level = "loc
     """
     n = int(data.num_nodes)
     keys, found = torch.arange(n)[None, :], []
-    for start in range(0, n, CHUNK):
-        queries = torch.arange(start, min(start + CHUNK, n))[:, None]
+    for start in range(0, n, ROWS):
+        queries = torch.arange(start, min(start + ROWS, n))[:, None]
         answer = rule(queries, keys)
         if answer.shape != (len(queries), n) or answer.dtype != torch.bool:
             raise UserError(

@@ -23,13 +23,14 @@ def assign(data: Data, clusters: int | str | Tensor) -> Tensor:
     """The cluster of each node, [N].
 
     Args:
-        data: The graph; where it has ``cluster``, [N], that partition is taken.
-        clusters: How many clusters METIS makes, "auto", or the cluster of each node, [N].
+        clusters: How many clusters METIS makes; the cluster of each node, [N]; or "auto": the
+            partition ``data.cluster`` that comes with the graph, else about N/32 clusters.
     """
     n = int(data.num_nodes)
-    given = clusters if isinstance(clusters, Tensor) else getattr(data, "cluster", None)
-    if given is not None:
-        return _checked(given.cpu().long(), n)
+    if isinstance(clusters, str) and clusters == "auto" and "cluster" in data:
+        clusters = data.cluster
+    if isinstance(clusters, Tensor):
+        return _checked(clusters.cpu().long(), n)
     if clusters == "auto":
         return partition(data, auto_clusters(n))
     if isinstance(clusters, bool) or not isinstance(clusters, int) or clusters < 1:

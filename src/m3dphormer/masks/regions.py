@@ -6,6 +6,7 @@ for a range of query rows, so that whatever is counted over a mask is counted in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -154,13 +155,14 @@ class Hops:
     @cached_property
     def _count(self) -> int:
         n = len(self.indptr) - 1
-        return sum(self._reach(at, min(at + CHUNK, n)).nnz for at in range(0, n, CHUNK))
+        return sum(self._reach(at, min(at + HOP_ROWS, n)).nnz for at in range(0, n, HOP_ROWS))
 
     def nnz(self, layout: Layout) -> int:
         return self._count
 
     def pairs(self, layout: Layout, start: int = 0, stop: int | None = None) -> Pairs:
         reached = self._reach(start, len(self.indptr) - 1 if stop is None else stop)
+        reached.sort_indices()
         rows = np.repeat(np.arange(start, start + reached.shape[0]), np.diff(reached.indptr))
         return torch.from_numpy(rows), torch.from_numpy(reached.indices.astype(np.int64))
 
@@ -168,11 +170,21 @@ class Hops:
         reached = self._one_hop[start:stop]
         for _ in range(self.hops - 1):
             reached = reached @ self._one_hop
-        reached.sort_indices()
         return reached
 
 
-CHUNK = 512  # query rows that are expanded at a time
+HOP_ROWS = 512  # query rows whose hops are walked at a time
+CHUNK_PAIRS = 4_000_000  # pairs that are expanded at a time
+
+
+def chunks(region: Region, layout: Layout) -> Iterator[Pairs]:
+    """All pairs of a region in the order of their queries, some rows at a time."""
+    rows = layout.size(region.queries)
+    step = HOP_ROWS
+    if not isinstance(region, Hops):
+        step = max(1, CHUNK_PAIRS * rows // max(region.nnz(layout), 1))
+    for start in range(0, rows, step):
+        yield region.pairs(layout, start, min(start + step, rows))
 
 
 def own(role: Role, size: int) -> Groups:

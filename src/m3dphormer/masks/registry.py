@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch_geometric.data import Data
 
@@ -37,8 +37,18 @@ def level_of(name: str) -> Level:
 
 
 def build(name: str, data: Data, **parameters: object) -> Mask:
-    """Build a mask by name; parameters that it does not take are left out."""
+    """Build a mask by name with its parameters."""
     level_of(name)
     builder = _BUILDERS[name][1]
-    taken = inspect.signature(builder).parameters
-    return builder(data, **{key: value for key, value in parameters.items() if key in taken})
+    taken = [key for key in inspect.signature(builder).parameters if key != "data"]
+    for key in parameters:
+        if key not in taken:
+            raise unknown(f"parameter of {name}", key, taken)
+    return builder(data, **parameters)
+
+
+def build_from(name: str, data: Data, offered: Mapping[str, object]) -> Mask:
+    """Build a mask by name with those of the offered parameters that it takes."""
+    level_of(name)
+    taken = inspect.signature(_BUILDERS[name][1]).parameters
+    return build(name, data, **{key: offered[key] for key in offered if key in taken})

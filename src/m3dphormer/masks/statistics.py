@@ -8,6 +8,7 @@ nothing here grows with N x N.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.masks.layout import Layout, Role
-from m3dphormer.masks.regions import CHUNK, Block, Region
+from m3dphormer.masks.regions import Block, Region, chunks
 
 EVERYONE = -1  # the pattern that reaches every real node
 
@@ -62,8 +63,9 @@ def reach(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
     """Count what each real node reaches; ``y`` [N] are the labels that count, -1 for none."""
     sets, known = _Sets.of(regions, layout), y >= 0
     nodes, labelled, own = (torch.zeros(layout.nodes, dtype=torch.long) for _ in range(3))
-    for pattern, members in [(EVERYONE, torch.arange(layout.nodes)), *enumerate(sets.members)]:
-        rows = (sets.pattern == pattern).nonzero().squeeze(1)
+    unions = {EVERYONE: torch.arange(layout.nodes), **dict(enumerate(sets.members))}
+    for pattern, rows in sets.rows():
+        members = unions[pattern]
         per_class = torch.bincount(y[members].clamp(min=-1) + 1, minlength=int(y.max()) + 2)
         nodes[rows] = len(members)
         labelled[rows] = per_class[1:].sum()
@@ -75,8 +77,7 @@ def reach(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
     for region in regions:
         if (region.queries, region.keys) != ("nodes", "nodes") or isinstance(region, Block):
             continue
-        for start in range(0, layout.nodes, CHUNK):
-            u, v = region.pairs(layout, start, min(start + CHUNK, layout.nodes))
+        for u, v in chunks(region, layout):
             new = (u != v) & ~sets.holds(u, v)
             u, v = u[new], v[new]
             same = (y[u] == y[v]) & known[v]
@@ -124,6 +125,12 @@ class _Sets:
         pairs = [number * layout.nodes + nodes for number, nodes in enumerate(members)]
         numbers = torch.from_numpy(np.where(everyone, EVERYONE, pattern))
         return cls(numbers, members, torch.cat([empty, *pairs]))
+
+    def rows(self) -> Iterator[tuple[int, Tensor]]:
+        """Each pattern with the nodes that have it."""
+        patterns, sizes = torch.unique(self.pattern, return_counts=True)
+        by_pattern = torch.split(torch.argsort(self.pattern, stable=True), sizes.tolist())
+        return zip(patterns.tolist(), by_pattern, strict=True)
 
     def holds(self, u: Tensor, v: Tensor) -> Tensor:
         """Whether v is in the union of u, for pairs of nodes."""

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import unknown
 from m3dphormer.masks.mask import Level, Mask
-from m3dphormer.masks.registry import build, level_of
+from m3dphormer.masks.registry import build_from, level_of
 
 TRANSFORMERS: dict[str, tuple[str, ...]] = {
     "goat": ("l1",),
@@ -45,7 +45,8 @@ def of(
     if key not in TRANSFORMERS:
         raise unknown("graph transformer", transformer, TRANSFORMERS)
     found: dict[Level, list[Mask]] = {}
+    offered = {"clusters": clusters, "hops": hops, "virtual": virtual}
     for name in TRANSFORMERS[key]:
-        mask = build(name, data, clusters=clusters, hops=hops, virtual=virtual)
+        mask = build_from(name, data, offered)
         found.setdefault(level_of(name), []).append(mask)
     return found

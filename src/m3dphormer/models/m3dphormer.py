@@ -237,14 +237,19 @@ class M3Dphormer(Model):
         self.gate_names = tuple(self.levels) if distinct else config.experts
 
     def partition(self, data: Data) -> Tensor | None:
-        """The cluster of each node, [N], if an expert is of the cluster level."""
-        return masks.assign(data, self.config.clusters) if "cluster" in self.levels else None
+        """The cluster of each node, [N], if an expert is of the cluster level.
+
+        A partition ``data.cluster`` that comes with the graph is taken as it is.
+        """
+        if "cluster" not in self.levels:
+            return None
+        return masks.assign(data, data.cluster if "cluster" in data else self.config.clusters)
 
     def prepare(self, data: Data) -> Graph:
         """Partition, masks and features of the virtual nodes."""
-        cluster = self.partition(data)
+        cluster, loops = self.partition(data), self.config.cluster_self_loops
         built = [
-            masks.build(name, data, clusters=cluster, self_loops=self.config.cluster_self_loops)
+            masks.build_from(name, data, {"clusters": cluster, "self_loops": loops})
             for name in self.config.experts
         ]
         layout = Layout(nodes=int(data.num_nodes))

@@ -1,0 +1,77 @@
+"""What is measured: graphs at the widths that people train them at, forms, heaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch_geometric.data import Data
+
+from m3dphormer.attention import DEFAULT_SCHEME
+from m3dphormer.errors import unknown
+
+OURS = DEFAULT_SCHEME
+KINDS = ("dot", "additive")
+PYG = {"dot": "pyg TransformerConv", "additive": "pyg GATConv"}
+EPOCH_SCHEMES = (OURS, "dual", "sparse")
+DENSE_BELOW = 4_000  # rows past which a dense form would take most of the time and memory
+DROPOUT = 0.3
+DEGREE = 16  # of the random graphs in the growth measurement
+
+HEAPS: dict[str, dict[str, str]] = {  # settings of glibc's heap, each in a process of its own
+    "default": {},
+    # Freed memory stays with the process: the rivals' temporaries cost no page faults.
+    "warm": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184"},
+}
+
+
+def forms(kind: str, rows: int | None = None) -> list[str]:
+    """The forms of attention that are compared, ours first; dense only on few rows."""
+    dense = ["dense"] if rows is not None and rows <= DENSE_BELOW else []
+    return [OURS, "sparse", "dual", *dense, PYG[kind]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A graph and the network it is trained with."""
+
+    graph: str
+    width: int
+    layers: int
+    heads: int
+    clusters: int
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+SHAPES = {
+    shape.graph: shape
+    for shape in (
+        Shape("cora", 64, 2, 2, 128),
+        Shape("citeseer", 64, 2, 2, 128),
+        Shape("pubmed", 128, 3, 4, 192),
+        Shape("photo", 128, 3, 4, 192),
+        Shape("computers", 128, 5, 4, 192),
+        Shape("chameleon", 64, 2, 2, 64),
+        Shape("squirrel", 64, 5, 2, 128),
+        Shape("minesweeper", 64, 10, 2, 128),
+        Shape("digits", 64, 2, 2, 56),
+        Shape("hierarchy", 64, 2, 2, 40),
+    )
+}
+
+
+def shape_of(graph: str) -> Shape:
+    """The shape a graph is measured at."""
+    if graph not in SHAPES:
+        raise unknown("graph for the benchmark", graph, SHAPES)
+    return SHAPES[graph]
+
+
+def random_graph(nodes: int) -> Data:
+    """Erdős–Rényi G(N, m) with mean degree 16: no locality to help the cache."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(nodes, (2, nodes * DEGREE // 2), generator=generator)
+    return Data(edge_index=edges, num_nodes=nodes)

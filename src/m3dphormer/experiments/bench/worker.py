@@ -1,0 +1,188 @@
+"""One measurement in a process of its own: ``python -m ...bench.worker JSON`` prints JSON rows.
+
+A process of its own, because the heap's settings and the peak of resident memory belong to one.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from m3dphormer.experiments.bench import cases, rivals
+from m3dphormer.graph import load
+from m3dphormer.masks import Mask, l2
+from m3dphormer.models import create_model
+from m3dphormer.training.settings import TrainConfig
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Do what the JSON object in the first argument asks for."""
+    task = json.loads(sys.argv[1])
+    torch.set_num_threads(task.pop("threads"))
+    rows = PARTS[task.pop("part")](**task)
+    print(json.dumps(rows))
+
+
+def time_attention(
+    graph: str, root: str | None, kind: str, seconds: float, repeats: int
+) -> list[Row]:
+    """Forward and backward of one attention over l2, all forms interleaved."""
+    shape = cases.shape_of(graph)
+    mask = l2(load(graph, root=root))
+    steps = {
+        name: _attention_step(name, kind, mask, shape.heads, shape.head_width)
+        for name in cases.forms(kind, mask.layout.total)
+    }
+    return _interleaved(steps, seconds, repeats)
+
+
+def time_epochs(graph: str, root: str | None, seconds: float, repeats: int) -> list[Row]:
+    """Training step and evaluation of M3Dphormer, all schemes interleaved."""
+    shape, data = cases.shape_of(graph), load(graph, root=root)
+    steps = {scheme: _epoch(data, shape, scheme) for scheme in cases.EPOCH_SCHEMES}
+    return _interleaved(steps, seconds, repeats)
+
+
+def peak_attention(graph: str, root: str | None, kind: str, name: str) -> list[Row]:
+    """Peak memory of one attention, forward and backward, above what was there before."""
+    shape = cases.shape_of(graph)
+    mask = l2(load(graph, root=root))
+    return [_attention_peak(name, kind, mask, shape.heads, shape.head_width)]
+
+
+def peak_epoch(graph: str, root: str | None, name: str) -> list[Row]:
+    """Peak memory of two epochs above the state before the first."""
+    shape, data = cases.shape_of(graph), load(graph, root=root)
+    epoch = _epoch(data, shape, name)
+    before = _reset_peak()
+    epoch()
+    epoch()
+    return [{"scheme": name, "peak_bytes": _peak() - before}]
+
+
+def growth(
+    nodes: int, root: str | None, name: str, kind: str, seconds: float, repeats: int
+) -> list[Row]:
+    """Time and memory of one attention on a random graph of fixed degree."""
+    mask = l2(cases.random_graph(nodes))
+    row = _attention_peak(name, kind, mask, heads=2, head_width=32)
+    step = _attention_step(name, kind, mask, heads=2, head_width=32)
+    (timed,) = _interleaved({name: step}, seconds, repeats)
+    return [{**row, **timed, "nnz": mask.nnz}]
+
+
+PARTS: dict[str, Callable[..., list[Row]]] = {
+    "attention": time_attention,
+    "epochs": time_epochs,
+    "attention memory": peak_attention,
+    "epoch memory": peak_epoch,
+    "growth": growth,
+}
+
+
+def _attention_step(
+    name: str, kind: str, mask: Mask, heads: int, head_width: int
+) -> Callable[[], None]:
+    rows = mask.layout.total
+    attention = rivals.build(name, kind, mask, heads, head_width, cases.DROPOUT)
+    leaves = rivals.inputs(kind, rows, heads, head_width)
+    outside = torch.ones(rows, heads, head_width)
+    calls = iter(range(2**62))
+
+    def step() -> None:
+        out = attention(leaves, next(calls))
+        torch.autograd.grad(out, leaves, outside)
+
+    return step
+
+
+def _attention_peak(name: str, kind: str, mask: Mask, heads: int, head_width: int) -> Row:
+    small = rivals.inputs(kind, mask.layout.total, 1, 1)
+    warm = rivals.build(name, kind, mask, 1, 1, cases.DROPOUT)
+    torch.autograd.grad(warm(small, 0).sum(), small)  # index structures are made here
+    step = _attention_step(name, kind, mask, heads, head_width)
+    leaves = rivals.inputs(kind, mask.layout.total, heads, head_width)
+    floor = sum(_bytes(leaf) for leaf in leaves) + _bytes(leaves[-1])  # gradients and the output
+    before = _reset_peak()
+    step()
+    return {"scheme": name, "peak_bytes": _peak() - before, "floor_bytes": floor}
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _epoch(data: Data, shape: cases.Shape, scheme: str) -> Callable[[], None]:
+    torch.manual_seed(0)
+    model = create_model(
+        "m3dphormer",
+        data,
+        hidden=shape.width,
+        layers=shape.layers,
+        heads=shape.heads,
+        clusters=shape.clusters,
+        attention_dropout=cases.DROPOUT,
+        scheme=scheme,
+    )
+    graph = model.prepare(data)
+    config = TrainConfig()
+    optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+
+    def epoch() -> None:
+        model.train()
+        optimiser.zero_grad()
+        model.loss(graph, data).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        model.eval()
+        with torch.no_grad():
+            model(graph)
+
+    return epoch
+
+
+def _interleaved(steps: dict[str, Callable[[], None]], seconds: float, repeats: int) -> list[Row]:
+    """Rounds in which each step runs once, until the time is up; the first round is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for step in steps.values():
+        step()
+    start = time.perf_counter()
+    while len(next(iter(times.values()))) < repeats or time.perf_counter() - start < seconds:
+        for name, step in steps.items():
+            began = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - began)
+    rows = []
+    for name, taken in times.items():
+        low, median, high = statistics.quantiles(taken, n=4, method="inclusive")
+        rows.append(
+            {"scheme": name, "median": median, "q1": low, "q3": high, "repeats": len(taken)}
+        )
+    return rows
+
+
+def _reset_peak() -> int:
+    """Make the kernel forget the peak of resident memory; gives what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("no VmHWM in /proc/self/status")
+
+
+if __name__ == "__main__":
+    main()

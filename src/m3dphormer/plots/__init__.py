@@ -1,0 +1,1 @@
+"""Figures: functions from plain numbers to a matplotlib figure."""

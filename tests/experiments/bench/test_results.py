@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from m3dphormer.experiments.bench import bench_tables, growth_slopes, save_bench
+from m3dphormer.experiments.bench.cases import OURS
+
+
+def table() -> pd.DataFrame:
+    rows = []
+    for scheme, factor in ((OURS, 1.0), ("dual", 5.0), ("pyg TransformerConv", 4.0)):
+        for heap in ("default", "warm"):
+            common = {"graph": "cora", "kind": "dot", "heap": heap, "threads": 2, "scheme": scheme}
+            time = {"median": 0.01 * factor, "q1": 0.009 * factor, "q3": 0.011 * factor}
+            rows.append({"part": "attention", **common, **time})
+        memory = {"peak_bytes": 1e6 * factor, "floor_bytes": 8e5}
+        rows.append({"part": "attention memory", **common, **memory, "heap": "default"})
+    for power in range(12, 21):
+        size = {"nodes": 2**power, "kind": "dot", "heap": "default", "threads": 2}
+        grown = {"median": 1e-9 * 2 ** (1.05 * power), "peak_bytes": 100.0 * 2**power}
+        rows.append({"part": "growth", "scheme": OURS, **size, **grown})
+    return pd.DataFrame(rows)
+
+
+def test_ratios_are_to_ours_in_the_same_setting() -> None:
+    tables = bench_tables(table())
+    attention = tables["attention"]
+    ratios = attention.groupby("scheme")[f"over {OURS}"].unique()
+    assert ratios["dual"].tolist() == [5.0]
+    assert ratios[OURS].tolist() == [1.0]
+    assert attention["ms"].tolist() == pytest.approx([10, 10, 50, 50, 40, 40])
+    memory = tables["attention memory"].set_index("scheme")
+    assert memory.loc[OURS, "over floor"] == pytest.approx(1.25)
+
+
+def test_growth_is_fitted_past_the_cache() -> None:
+    rows = table()
+    rows.loc[(rows["part"] == "growth") & (rows["nodes"] < 2**16), "median"] = 1e-9
+    slopes = growth_slopes(rows).iloc[0]
+    assert slopes["time"] == pytest.approx(1.05)
+    assert slopes["memory"] == pytest.approx(1.0)
+
+
+def test_the_csv_says_where_the_numbers_came_from(tmp_path: Path) -> None:
+    save_bench(table(), tmp_path / "results", command="m3dphormer bench")
+    written = pd.read_csv(tmp_path / "results" / "bench.csv")
+    assert {"commit", "machine", "torch", "command"} <= set(written.columns)
+    assert np.allclose(written["median"].dropna(), table()["median"].dropna())
+    assert (tmp_path / "results" / "bench.png").stat().st_size > 10_000

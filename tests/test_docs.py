@@ -1,0 +1,61 @@
+"""The pages in docs/ and the README are true: their Python runs, and gives what they say it gives.
+
+A page says ``expression  # -> value``: the value is the expression's ``repr``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+from matplotlib import pyplot
+
+from conftest import PROJECT
+from m3dphormer.masks import registry
+
+PAGES = sorted([*PROJECT.glob("README.md"), *PROJECT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAYS = "  # -> "
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_and_gives_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    matplotlib.use("Agg")
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        run(block, namespace)
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_pictures_of_a_page_exist(page: Path) -> None:
+    for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).is_file(), target
+
+
+def test_a_page_that_says_a_wrong_value_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"1 \+ 1 gives 2"):
+        run("1 + 1  # -> 3\n", {})
+    with pytest.raises(AssertionError, match="not the value of a statement"):
+        run("if True:\n    1 + 1  # -> 2\n", {})
+
+
+def run(block: str, namespace: dict[str, object]) -> None:
+    """Run a block statement by statement, and compare each value that it says."""
+    lines, compared = block.splitlines(), 0
+    for statement in ast.parse(block).body:
+        code, said = ast.unparse(statement), lines[statement.end_lineno - 1].partition(SAYS)[2]
+        if isinstance(statement, ast.Expr) and said:
+            value = repr(eval(code, namespace))
+            assert value == said, f"{code} gives {value}, the page says {said}"
+            compared += 1
+        else:
+            exec(code, namespace)
+    assert compared == block.count(SAYS), f"not the value of a statement in: {block}"
