@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.fused import fused
 from m3dphormer.attention.reference import reference
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.attention.sparse import sparse
@@ -15,8 +16,8 @@ from m3dphormer.errors import UserError, unknown
 from m3dphormer.masks import Mask
 
 Scheme = Callable[[Scores, Tensor, Mask, Dropout | None], Tensor]
-SCHEMES: dict[str, Scheme] = {"reference": reference, "sparse": sparse}
-DEFAULT_SCHEME = "sparse"
+SCHEMES: dict[str, Scheme] = {"reference": reference, "sparse": sparse, "fused": fused}
+DEFAULT_SCHEME = "fused"
 
 
 def attend(
