@@ -39,7 +39,13 @@ def chunked(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> T
 class _Chunked(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, y: Tensor, v: Tensor, csr: CSR, drop: Dropout | None, slope: float | None
+        ctx: Any,
+        x: Tensor,
+        y: Tensor,
+        v: Tensor,
+        csr: CSR,
+        drop: Dropout | None,
+        slope: float | None,
     ) -> Tensor:
         heads = v.shape[1]
         top = v.new_full((len(v), heads), -torch.inf)
@@ -60,7 +66,7 @@ class _Chunked(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         x, y, v, out, lse = ctx.saved_tensors
         csr, drop, slope = ctx.rest
@@ -85,7 +91,8 @@ class _Chunked(torch.autograd.Function):
 def _entries(csr: CSR, v: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Queries and keys of the mask, a bounded number at a time."""
     step = max(1, CHUNK // max(1, v.shape[1] * v.shape[2]))
-    yield from zip(csr.rows.split(step), csr.indices.split(step), strict=True)
+    for start in range(0, len(csr.rows), step):
+        yield csr.rows[start : start + step], csr.indices[start : start + step]
 
 
 def _scores(
@@ -96,7 +103,7 @@ def _scores(
         scale = 1 / math.sqrt(x.shape[2])
         return (x[rows] * y[keys]).sum(-1) * scale, scale
     before = x[rows] + y[keys]
-    derivative = torch.where(before > 0, 1.0, slope).to(before.dtype)
+    derivative = torch.full_like(before, slope).masked_fill_(before > 0, 1.0)
     return before * derivative, derivative
 
 

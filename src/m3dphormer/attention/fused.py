@@ -9,18 +9,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from m3dphormer.attention import native, ops
+from m3dphormer.attention import native
+from m3dphormer.attention import ops as ops  # registers the operators
 from m3dphormer.attention.chunked import chunked
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.errors import UserError
 from m3dphormer.masks import Mask
 
-__all__ = ["fused", "ops"]
-
 
 def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:
     """Attention over the mask's pairs, [T, H, d_h]; holds nothing of the size of the mask."""
+    assert isinstance(scores, DotScores | AdditiveScores)
     pair = (scores.q, scores.k) if isinstance(scores, DotScores) else (scores.a, scores.b)
     for tensor in pair:
         if tensor.dtype != v.dtype or tensor.device != v.device:
@@ -29,7 +29,7 @@ def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Ten
                 f"{tensor.device} and {v.dtype} on {v.device}."
             )
     known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
-    if not known or native.library() is None:
+    if not known or not native.ready():
         return chunked(scores, v, mask, dropout)
     csr = mask.to_csr()
     index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices)

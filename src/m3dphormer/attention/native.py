@@ -77,15 +77,27 @@ def instruction_set() -> int:
     return INSTRUCTION_SETS.index(name)
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def ready() -> bool:
+    """Whether the kernels serve."""
+    return library() is not None
+
+
+def available(name: str) -> bool:
+    """Whether this machine can run an instruction set's kernels."""
+    loaded = library()
+    return loaded is not None and INSTRUCTION_SETS.index(name) <= loaded.m3d_best_isa()
+
+
 def run(
     kernel: str,
     sizes: tuple[int, int, int, int, int],
     dtype: torch.dtype,
     dropout: Dropout | None,
+    tensors: dict[str, Tensor],
     *,
     scale: float = 0.0,
     slope: float = 0.0,
-    **tensors: Tensor,
 ) -> None:
     """Run a kernel on contiguous CPU tensors of the right shapes; it fills its outputs.
 

@@ -39,112 +39,113 @@ torch.library.define(
 
 
 @torch.library.impl("m3dphormer::dot", "CPU")
-def _dot(
-    q: Tensor, k: Tensor, v: Tensor, *csr_and_dropout: Any
-) -> tuple[Tensor, Tensor]:
-    csr, drop = csr_and_dropout[:4], csr_and_dropout[4:]
-    sizes = _check((q, k), v, csr, score_dims=3)
-    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    out, lse = torch.empty_like(v), v.new_empty(v.shape[:2])
-    native.run(
-        "dot_forward", sizes, v.dtype, _dropout(*drop), scale=1 / math.sqrt(q.shape[2]),
-        **_named(csr), q=q, k=k, v=v, out=out, lse=lse,
-    )  # fmt: skip
-    return out, lse
+def _dot(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _forward("dot_forward", {"q": q, "k": k, "v": v}, rest[:4], rest[4:7])
+
+
+@torch.library.impl("m3dphormer::additive", "CPU")
+def _additive(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _forward("additive_forward", {"a": a, "b": b, "v": v}, rest[:4], rest[4:7], rest[7])
 
 
 @torch.library.impl("m3dphormer::dot_backward", "CPU")
 def _dot_backward(
     grad_out: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    csr, drop = rest[:4], rest[4:]
-    sizes = _check((q, k), v, csr, score_dims=3)
-    _check_saved(grad_out, out, lse, v)
-    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    grads = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    native.run(
-        "dot_backward", sizes, v.dtype, _dropout(*drop), scale=1 / math.sqrt(q.shape[2]),
-        **_named(csr), q=q, k=k, v=v, grad_out=grad_out.contiguous(), out=out.contiguous(),
-        lse=lse.contiguous(), delta=torch.empty_like(lse),
-        grad_q=grads[0], grad_k=grads[1], grad_v=grads[2],
-    )  # fmt: skip
-    return grads
-
-
-@torch.library.impl("m3dphormer::additive", "CPU")
-def _additive(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    csr, drop, slope = rest[:4], rest[4:7], rest[7]
-    sizes = _check((a, b), v, csr, score_dims=2)
-    a, b, v = a.contiguous(), b.contiguous(), v.contiguous()
-    out, lse = torch.empty_like(v), v.new_empty(v.shape[:2])
-    native.run(
-        "additive_forward", sizes, v.dtype, _dropout(*drop), slope=slope,
-        **_named(csr), a=a, b=b, v=v, out=out, lse=lse,
-    )  # fmt: skip
-    return out, lse
+) -> tuple[Tensor, ...]:
+    saved = {"grad_out": grad_out, "out": out, "lse": lse}
+    return _backward("dot_backward", saved, {"q": q, "k": k, "v": v}, rest[:4], rest[4:7])
 
 
 @torch.library.impl("m3dphormer::additive_backward", "CPU")
 def _additive_backward(
     grad_out: Tensor, out: Tensor, lse: Tensor, a: Tensor, b: Tensor, v: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    csr, drop, slope = rest[:4], rest[4:7], rest[7]
-    sizes = _check((a, b), v, csr, score_dims=2)
-    _check_saved(grad_out, out, lse, v)
-    a, b, v = a.contiguous(), b.contiguous(), v.contiguous()
-    grads = torch.empty_like(a), torch.empty_like(b), torch.empty_like(v)
-    native.run(
-        "additive_backward", sizes, v.dtype, _dropout(*drop), slope=slope,
-        **_named(csr), a=a, b=b, v=v, grad_out=grad_out.contiguous(), out=out.contiguous(),
-        lse=lse.contiguous(), delta=torch.empty_like(lse),
-        grad_a=grads[0], grad_b=grads[1], grad_v=grads[2],
-    )  # fmt: skip
-    return grads
+) -> tuple[Tensor, ...]:
+    saved, given = {"grad_out": grad_out, "out": out, "lse": lse}, {"a": a, "b": b, "v": v}
+    return _backward("additive_backward", saved, given, rest[:4], rest[4:7], rest[7])
 
 
-def _check(
-    scores: tuple[Tensor, Tensor], v: Tensor, csr: tuple[Tensor, ...], score_dims: int
-) -> tuple[int, int, int, int, int]:
+def _forward(
+    kernel: str,
+    given: dict[str, Tensor],
+    csr: tuple[Tensor, ...],
+    drop: tuple[float, int, int],
+    slope: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Output [T, H, d_h] and log-sum-exp [T, H]."""
+    sizes = _check(given, csr)
+    v = given["v"]
+    out, lse = v.new_empty(v.shape), v.new_empty(v.shape[:2])
+    tensors = _contiguous(given | _named(csr)) | {"out": out, "lse": lse}
+    native.run(kernel, sizes, v.dtype, _dropout(drop), tensors, scale=_scale(sizes), slope=slope)
+    return out, lse
+
+
+def _backward(
+    kernel: str,
+    saved: dict[str, Tensor],
+    given: dict[str, Tensor],
+    csr: tuple[Tensor, ...],
+    drop: tuple[float, int, int],
+    slope: float = 0.0,
+) -> tuple[Tensor, ...]:
+    """Gradients of ``given``, in their order."""
+    sizes = _check(given, csr)
+    v = given["v"]
+    _check_saved(saved, v)
+    grads = {f"grad_{name}": tensor.new_empty(tensor.shape) for name, tensor in given.items()}
+    scratch = {"delta": v.new_empty(v.shape[:2])}
+    tensors = _contiguous(given | saved | _named(csr)) | grads | scratch
+    native.run(kernel, sizes, v.dtype, _dropout(drop), tensors, scale=_scale(sizes), slope=slope)
+    return tuple(grads.values())
+
+
+def _check(given: dict[str, Tensor], csr: tuple[Tensor, ...]) -> tuple[int, int, int, int, int]:
     """Refuse what the kernels cannot take; T, m, H and the two d_h."""
-    rows, heads, width = v.shape if v.dim() == 3 else (-1, -1, -1)
-    for tensor in (*scores, v):
-        if tensor.dtype != v.dtype or tensor.dtype not in (torch.float32, torch.float64):
-            kinds = ", ".join(str(t.dtype).removeprefix("torch.") for t in (*scores, v))
-            raise UserError(f"Attention needs float32 or float64, one for all. Got {kinds}.")
-        if tensor.device.type != "cpu":
-            raise UserError(f"The fused kernels run on the CPU. Got {tensor.device}.")
-    if (
-        any(t.dim() != score_dims or t.shape[:2] != v.shape[:2] for t in scores)
-        or scores[0].shape != scores[1].shape
-    ):
-        shapes = ", ".join(str(tuple(t.shape)) for t in (*scores, v))
-        raise UserError(f"Scores and values must have the same rows and heads. Got {shapes}.")
+    x, y, v = given.values()
+    kinds = [t.dtype for t in given.values()]
+    if len(set(kinds)) > 1 or v.dtype not in (torch.float32, torch.float64):
+        told = ", ".join(str(kind).removeprefix("torch.") for kind in kinds)
+        raise UserError(f"Attention needs float32 or float64, one for all. Got {told}.")
+    dims = 3 if "q" in given else 2
+    if v.dim() != 3 or x.dim() != dims or x.shape != y.shape or x.shape[:2] != v.shape[:2]:
+        told = ", ".join(str(tuple(t.shape)) for t in given.values())
+        raise UserError(f"Scores and values must have the same rows and heads. Got {told}.")
+    rows, heads, width = v.shape
     indptr, indices, t_indptr, t_indices = csr
     if (
         indptr.shape != (rows + 1,)
         or t_indptr.shape != indptr.shape
         or indices.dim() != 1
         or t_indices.shape != indices.shape
-        or any(t.dtype != torch.int64 or t.device.type != "cpu" for t in csr)
+        or any(part.dtype != torch.int64 for part in csr)
     ):
-        raise UserError(f"The mask's CSR must be int64 on the CPU, of {rows} rows.")
-    return rows, len(indices), heads, scores[0].shape[2] if score_dims == 3 else 0, width
+        raise UserError(f"The mask's CSR must be int64, of {rows} rows.")
+    if any(t.device.type != "cpu" for t in (*given.values(), *csr)):
+        raise UserError("The fused kernels run on the CPU; a tensor is elsewhere.")
+    return rows, len(indices), heads, x.shape[2] if dims == 3 else 0, width
 
 
-def _check_saved(grad_out: Tensor, out: Tensor, lse: Tensor, v: Tensor) -> None:
-    if grad_out.shape != v.shape or out.shape != v.shape or lse.shape != v.shape[:2]:
-        raise UserError("The output's gradient must have the shape of the output.")
-    if any(t.dtype != v.dtype or t.device != v.device for t in (grad_out, out, lse)):
-        raise UserError("The output's gradient must have the output's type and device.")
+def _check_saved(saved: dict[str, Tensor], v: Tensor) -> None:
+    shapes = (v.shape, v.shape, v.shape[:2])
+    for (name, tensor), shape in zip(saved.items(), shapes, strict=True):
+        if tensor.shape != shape or tensor.dtype != v.dtype or tensor.device != v.device:
+            raise UserError(f"{name} must have the output's shape, type and device.")
 
 
 def _named(csr: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    names = ("indptr", "indices", "t_indptr", "t_indices")
-    return {name: part.contiguous() for name, part in zip(names, csr, strict=True)}
+    return dict(zip(("indptr", "indices", "t_indptr", "t_indices"), csr, strict=True))
 
 
-def _dropout(p: float, seed: int, call: int) -> Dropout | None:
-    return Dropout(p, seed, call) if p else None
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def _dropout(drop: tuple[float, int, int]) -> Dropout | None:
+    return Dropout(*drop) if drop[0] else None
+
+
+def _scale(sizes: tuple[int, ...]) -> float:
+    return 1 / math.sqrt(sizes[3]) if sizes[3] else 0.0
 
 
 def _fake(x: Tensor, y: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ template <class T, int D> struct Additive {
     uint32_t* hashes = reinterpret_cast<uint32_t*>(s + p.heads * kTile);
     if (p.dropout)
       for (int64_t h = 0; h < p.heads; ++h) hashes[h] = row_hash(p, u, h);
-    const T* a = static_cast<const T*>(p.a) + u * p.heads;
+    const T *a = static_cast<const T*>(p.a) + u * p.heads, *v = static_cast<const T*>(p.v);
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* keys = p.indices + e;
@@ -31,8 +31,8 @@ template <class T, int D> struct Additive {
           T* x = s + h * kTile + j;
           store(x, leaky<T>(load(x) + a[h], T(p.slope)));
         }
-      weigh(p, row, s, keys, n, hashes);
-      accumulate<T, D>(row.acc, s, static_cast<const T*>(p.v), keys, n, p.heads, p.width_v);
+      weigh(p, row, s, T(1), keys, n, hashes);
+      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, p.entries - e);
     }
   }
 
@@ -51,7 +51,7 @@ template <class T, int D> struct Additive {
     for (int64_t e = begin; e < end; e += kTile, dz += kTile * p.heads) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* ids = p.t_indices + e;
-      scores<T, D>(g, value, grad_out, ids, n, p.entries - e, p.heads, p.width_v);
+      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, p.entries - e);
       gather(z, static_cast<const T*>(p.a), ids, n, p.heads);
       gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
       gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
@@ -76,7 +76,7 @@ template <class T, int D> struct Additive {
         }
         grad_b[h] += sum<T>(total);
       }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v);
+      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, 0);
       for (int j = 0; j < n; ++j)
         for (int64_t h = 0; h < p.heads; ++h) dz[j * p.heads + h] = z[h * kTile + j];
     }

@@ -19,15 +19,14 @@ template <class T, int D> struct Dot {
     uint32_t* hashes = reinterpret_cast<uint32_t*>(s + p.heads * kTile);
     if (p.dropout)
       for (int64_t h = 0; h < p.heads; ++h) hashes[h] = row_hash(p, u, h);
-    const T* q = static_cast<const T*>(p.q) + u * p.heads * p.width_k;
+    const T *q = static_cast<const T*>(p.q) + u * p.heads * p.width_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
     const T scale = T(p.scale);
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, static_cast<const T*>(p.k), keys, n, p.entries - e, p.heads, p.width_k);
-      for (int64_t i = 0; i < p.heads * kTile; ++i) s[i] *= scale;
-      weigh(p, row, s, keys, n, hashes);
-      accumulate<T, D>(row.acc, s, static_cast<const T*>(p.v), keys, n, p.heads, p.width_v);
+      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, p.entries - e);
+      weigh(p, row, s, scale, keys, n, hashes);
+      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, p.entries - e);
     }
   }
 
@@ -38,15 +37,16 @@ template <class T, int D> struct Dot {
     for (int64_t c = 0; c < p.heads * p.width_k; ++c) grad_q[c] = 0;
     T *s = static_cast<T*>(workspace), *g = s + p.heads * kTile;
     uint32_t hashes[kTile];
-    const T *q = static_cast<const T*>(p.q) + u * p.heads * p.width_k, *k = static_cast<const T*>(p.k);
-    const T* grad_out = static_cast<const T*>(p.grad_out) + u * p.heads * p.width_v;
+    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
+    const T *q = static_cast<const T*>(p.q) + u * stride_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
+    const T* grad_out = static_cast<const T*>(p.grad_out) + u * stride_v;
     const T *lse = static_cast<const T*>(p.lse) + u * p.heads, *delta = static_cast<const T*>(p.delta) + u * p.heads;
     const T scale = T(p.scale);
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, k, keys, n, p.entries - e, p.heads, p.width_k);
-      scores<T, D>(g, grad_out, static_cast<const T*>(p.v), keys, n, p.entries - e, p.heads, p.width_v);
+      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, p.entries - e);
+      scores<T, D>(g, grad_out, v, keys, n, p.heads, p.width_v, p.entries - e);
       if (p.dropout) key_hashes(hashes, keys, n);
       for (int64_t h = 0; h < p.heads; ++h) {
         const uint32_t hash = row_hash(p, u, h);
@@ -58,7 +58,7 @@ template <class T, int D> struct Dot {
           store(s + at, weight * (grad - delta[h]) * scale);
         }
       }
-      accumulate<T, D>(grad_q, s, k, keys, n, p.heads, p.width_k);
+      accumulate<T, D>(grad_q, s, k, keys, n, p.heads, p.width_k, 0);
     }
   }
 
@@ -70,15 +70,15 @@ template <class T, int D> struct Dot {
     T *s = static_cast<T*>(workspace), *g = s + p.heads * kTile, *lse = g + p.heads * kTile, *delta = lse + p.heads * kTile;
     uint32_t query[kTile];
     const T *q = static_cast<const T*>(p.q), *grad_out = static_cast<const T*>(p.grad_out);
-    const T *k = static_cast<const T*>(p.k) + v * p.heads * p.width_k;
-    const T *value = static_cast<const T*>(p.v) + v * p.heads * p.width_v;
+    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
+    const T *k = static_cast<const T*>(p.k) + v * stride_k, *value = static_cast<const T*>(p.v) + v * stride_v;
     const T scale = T(p.scale);
     const Hash<T> key = uint32_t(v) * kGolden - Hash<T>{};
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* ids = p.t_indices + e;
-      scores<T, D>(s, k, q, ids, n, p.entries - e, p.heads, p.width_k);
-      scores<T, D>(g, value, grad_out, ids, n, p.entries - e, p.heads, p.width_v);
+      scores<T, D>(s, k, q, ids, n, p.heads, p.width_k, p.entries - e);
+      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, p.entries - e);
       gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
       gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
       for (int j = 0; j < n; ++j) query[j] = uint32_t(ids[j]) * uint32_t(p.heads);
@@ -95,8 +95,8 @@ template <class T, int D> struct Dot {
           store(g + at, dropped);
           store(s + at, weight * (grad - load(delta + at)) * scale);
         }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v);
-      accumulate<T, D>(grad_k, s, q, ids, n, p.heads, p.width_k);
+      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, 0);
+      accumulate<T, D>(grad_k, s, q, ids, n, p.heads, p.width_k, 0);
     }
   }
 

@@ -32,9 +32,9 @@ INLINE void key_hashes(uint32_t* hashes, const int64_t* keys, int n) {
   for (int j = 0; j < n; ++j) hashes[j] = uint32_t(keys[j]) * kGolden;
 }
 
-// Scores s [H, kTile] become the weights of the tile, and the row's state follows the new maximum.
+// Scores s [H, kTile], to be scaled, become the weights of the tile, and the row's state follows the new maximum.
 template <class T>
-INLINE void weigh(const Problem& p, Softmax<T>& row, T* s, const int64_t* keys, int n, const uint32_t* rows) {
+INLINE void weigh(const Problem& p, Softmax<T>& row, T* s, T scale, const int64_t* keys, int n, const uint32_t* rows) {
   constexpr int W = Lanes<T>::W;
   uint32_t hashes[kTile];
   if (p.dropout) key_hashes(hashes, keys, n);
@@ -42,7 +42,7 @@ INLINE void weigh(const Problem& p, Softmax<T>& row, T* s, const int64_t* keys, 
     T* x = s + h * kTile;
     Vec<T> high = all<T>(row.top[h]);
     for (int j = 0; j < n; j += W) {
-      const Vec<T> here = lane<T>() < n - j ? load(x + j) : all<T>(-std::numeric_limits<T>::infinity());
+      const Vec<T> here = lane<T>() < n - j ? load(x + j) * scale : all<T>(-std::numeric_limits<T>::infinity());
       store(x + j, here);
       high = larger<T>(here, high);
     }

@@ -4,30 +4,39 @@
 // for all heads at once, so that a node's row of H * d_h numbers is read in one piece.
 // D is d_h in vectors where that is a whole, known number; 0 means any d_h.
 #pragma once
+#include "problem.h"
 #include "vector.h"
 
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kAhead = 8;  // entries from the one at work to the one being prefetched
+constexpr int kAhead = 8;
 
-// `left` entries lie from idx[0] to the end of the mask: those after the tile are prefetched.
-template <class T>
-INLINE void prefetch(const T* Y, const int64_t* idx, int j, int64_t left, int64_t stride) {
-  if (j + kAhead >= left) return;
-  const char* row = reinterpret_cast<const char*>(Y + idx[j + kAhead] * stride);
-  for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte);
-}
+// The rows of Y that entries kAhead further on will need: fetched while the entries before them are
+// at work. They are the next tile's, or the next row's; `left` counts the entries to the mask's end.
+template <class T> struct Ahead {
+  const T* Y;
+  const int64_t* idx;
+  int64_t left, stride;
+
+  INLINE void fetch(int j) const {
+    if (j + kAhead >= left) return;
+    const char* row = reinterpret_cast<const char*>(Y + idx[j + kAhead] * stride);
+    for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte);
+  }
+};
 
 template <class T, int D>
-INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int64_t left, int64_t heads, int64_t width) {
+INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
+                   int64_t left) {
   constexpr int W = Lanes<T>::W;
   const int64_t stride = heads * width;
   const int64_t whole = D ? D : width / W;
+  const Ahead<T> ahead{Y, idx, left, stride};
   for (int j = 0; j < n; j += 4) {
     const T* row[4];
     for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * stride;
-    for (int i = 0; i < 4; ++i) prefetch(Y, idx, j + i, left, stride);
+    for (int i = 0; i < 4; ++i) ahead.fetch(j + i);
     for (int64_t h = 0; h < heads; ++h) {
       const int64_t at = h * width;
       Vec<T> part[4] = {};
@@ -46,12 +55,15 @@ INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int6
 
 // G heads from h on, their sums held in registers.
 template <class T, int D, int G>
-INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t stride, int64_t h) {
+INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t stride, int64_t h,
+                             int64_t left) {
   constexpr int W = Lanes<T>::W;
   Vec<T> held[G * D];
+  const Ahead<T> ahead{Y, idx, left, stride};
   for (int c = 0; c < G * D; ++c) held[c] = load(acc + h * D * W + c * W);
   for (int j = 0; j < n; ++j) {
     const T* row = Y + idx[j] * stride + h * D * W;
+    ahead.fetch(j);
     for (int g = 0; g < G; ++g) {
       const Vec<T> weight = all<T>(w[(h + g) * kTile + j]);
       for (int c = 0; c < D; ++c) held[g * D + c] += weight * load(row + (g * D + c) * W);
@@ -61,17 +73,20 @@ INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx,
 }
 
 template <class T, int D>
-INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width) {
+INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
+                       int64_t left) {
   constexpr int W = Lanes<T>::W;
   const int64_t stride = heads * width;
   if constexpr (D > 0) {
     constexpr int G = D >= 8 ? 1 : 8 / D;
     int64_t h = 0;
-    for (; h + G <= heads; h += G) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h);
-    for (; h < heads; ++h) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h);
+    for (; h + G <= heads; h += G, left = 0) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h, left);
+    for (; h < heads; ++h, left = 0) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h, left);
   } else {
+    const Ahead<T> ahead{Y, idx, left, stride};
     for (int j = 0; j < n; ++j) {
       const T* row = Y + idx[j] * stride;
+      ahead.fetch(j);
       for (int64_t h = 0; h < heads; ++h) {
         const T weight = w[h * kTile + j];
         const int64_t at = h * width;
@@ -86,6 +101,18 @@ INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n
 // out[h, j] = Y[idx[j], h] for Y of [T, H].
 template <class T>
 INLINE void gather(T* out, const T* Y, const int64_t* idx, int n, int64_t heads) {
+#if defined(M3D_SHUFFLE)
+  if constexpr (sizeof(T) == 4) {
+    if (heads % 4 == 0) {
+      for (int j = 0; j < n; j += 4) {
+        const T* row[4];
+        for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * heads;
+        for (int64_t h = 0; h < heads; h += 4) transpose4(out + h * kTile + j, kTile, row[0] + h, row[1] + h, row[2] + h, row[3] + h);
+      }
+      return;
+    }
+  }
+#endif
   for (int j = 0; j < n; ++j)
     for (int64_t h = 0; h < heads; ++h) out[h * kTile + j] = Y[idx[j] * heads + h];
 }

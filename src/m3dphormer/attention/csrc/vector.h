@@ -60,21 +60,34 @@ template <class T> INLINE Int<T> lane() {
 
 template <class T> INLINE Vec<T> larger(Vec<T> x, Vec<T> y) { return x > y ? x : y; }
 
-template <class T> INLINE T sum(Vec<T> x) {
-  T lanes[Lanes<T>::W];
-  std::memcpy(lanes, &x, sizeof x);
-  for (int half = Lanes<T>::W / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
-}
+// Reductions halve the vector until one number is left.
+template <class T, int N> struct Halves {
+  typedef T V __attribute__((vector_size(N * sizeof(T))));
+  typedef T H __attribute__((vector_size(N / 2 * sizeof(T))));
+  static INLINE void split(V x, H* low, H* high) {
+    std::memcpy(low, &x, sizeof *low);
+    std::memcpy(high, reinterpret_cast<const char*>(&x) + sizeof *low, sizeof *high);
+  }
+  static INLINE T sum(V x) {
+    H low, high;
+    split(x, &low, &high);
+    return Halves<T, N / 2>::sum(low + high);
+  }
+  static INLINE T largest(V x) {
+    H low, high;
+    split(x, &low, &high);
+    return Halves<T, N / 2>::largest(low > high ? low : high);
+  }
+};
 
-template <class T> INLINE T largest(Vec<T> x) {
-  T lanes[Lanes<T>::W];
-  std::memcpy(lanes, &x, sizeof x);
-  for (int half = Lanes<T>::W / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
-  return lanes[0];
-}
+template <class T> struct Halves<T, 2> {
+  typedef T V __attribute__((vector_size(2 * sizeof(T))));
+  static INLINE T sum(V x) { return x[0] + x[1]; }
+  static INLINE T largest(V x) { return x[0] > x[1] ? x[0] : x[1]; }
+};
+
+template <class T> INLINE T sum(Vec<T> x) { return Halves<T, Lanes<T>::W>::sum(x); }
+template <class T> INLINE T largest(Vec<T> x) { return Halves<T, Lanes<T>::W>::largest(x); }
 
 // out[0..3] = the sums of four vectors.
 INLINE void sum4(double* out, Vec<double> a, Vec<double> b, Vec<double> c, Vec<double> d) {
@@ -122,6 +135,18 @@ INLINE void sum4(float* out, Vec<float> a, Vec<float> b, Vec<float> c, Vec<float
   Quad quad = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
 #endif
   *reinterpret_cast<LooseQuad*>(out) = quad;
+}
+
+// out[i * stride + j] = row_j[i] for i, j in 0..3.
+INLINE void transpose4(float* out, int64_t stride, const float* a, const float* b, const float* c, const float* d) {
+  const auto quad = [](const float* p) -> Quad { return *reinterpret_cast<const LooseQuad*>(p); };
+  const Quad x = quad(a), y = quad(b), z = quad(c), w = quad(d);
+  const Quad xy = __builtin_shufflevector(x, y, 0, 4, 1, 5), zw = __builtin_shufflevector(z, w, 0, 4, 1, 5);
+  const Quad xy2 = __builtin_shufflevector(x, y, 2, 6, 3, 7), zw2 = __builtin_shufflevector(z, w, 2, 6, 3, 7);
+  *reinterpret_cast<LooseQuad*>(out) = __builtin_shufflevector(xy, zw, 0, 1, 4, 5);
+  *reinterpret_cast<LooseQuad*>(out + stride) = __builtin_shufflevector(xy, zw, 2, 3, 6, 7);
+  *reinterpret_cast<LooseQuad*>(out + 2 * stride) = __builtin_shufflevector(xy2, zw2, 0, 1, 4, 5);
+  *reinterpret_cast<LooseQuad*>(out + 3 * stride) = __builtin_shufflevector(xy2, zw2, 2, 3, 6, 7);
 }
 #else
 INLINE void sum4(float* out, Vec<float> a, Vec<float> b, Vec<float> c, Vec<float> d) {
