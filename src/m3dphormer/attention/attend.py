@@ -10,6 +10,7 @@ from torch import Tensor
 from m3dphormer.attention.dense import dense
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.dual import dual
+from m3dphormer.attention.fused import fused
 from m3dphormer.attention.reference import reference
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.attention.sparse import sparse
@@ -18,12 +19,13 @@ from m3dphormer.masks import Mask
 
 Scheme = Callable[[Scores, Tensor, Mask, Dropout | None], Tensor]
 SCHEMES: dict[str, Scheme] = {
-    "reference": reference,
-    "dense": dense,
+    "fused": fused,
     "sparse": sparse,
     "dual": dual,
+    "dense": dense,
+    "reference": reference,
 }
-DEFAULT_SCHEME = "sparse"
+DEFAULT_SCHEME = "fused"
 
 
 def attend(

@@ -7,6 +7,7 @@ An entry (query u, key v, head h) of one call is dropped where a 32-bit hash of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -35,6 +36,11 @@ class Dropout:
         if not 0.0 <= self.p < 1.0:
             raise UserError(f"The 'dropout' parameter must be in the range [0, 1). Got {self.p}.")
 
+    @property
+    def threshold(self) -> int:
+        """Entries whose hash is lower are dropped."""
+        return int(self.p * 2**32)
+
     def scale(self, queries: Tensor, keys: Tensor, heads: int) -> Tensor:
         """Factor 0 or 1/(1-p) of each entry.
 
@@ -46,24 +52,28 @@ class Dropout:
             [..., heads] of the broadcast shape, float64.
         """
         bits = hash_entries(self.seed, self.call, queries, keys, heads)
-        kept = bits >= int(self.p * 2**32)
+        kept = bits >= self.threshold
         return kept.to(torch.float64) / (1.0 - self.p)
 
 
 def hash_entries(seed: int, call: int, queries: Tensor, keys: Tensor, heads: int) -> Tensor:
     """Hash of every (query, key, head) in [0, 2^32), as int64 of shape [..., heads]."""
-    step = _mix_number(_mix_number(seed) ^ _mix_number((seed >> 32) + 1) ^ (call * _GOLDEN))
     head = torch.arange(heads, device=queries.device)
-    row = _mix((queries.unsqueeze(-1) * heads + head) & _WORD ^ step)  # once a row and head
+    row = _mix((queries.unsqueeze(-1) * heads + head) & _WORD ^ hash_step(seed, call))
     return _mix((row + keys.unsqueeze(-1) * _GOLDEN) & _WORD)
 
 
-def _mix(word: Tensor) -> Tensor:
-    """A 32-bit finaliser of low bias (xor-shift, multiply; twice), on int64 words."""
+def hash_step(seed: int, call: int) -> int:
+    """What all entries of one call share, in [0, 2^32)."""
+    low, high = _mix(seed & _WORD), _mix(((seed >> 32) + 1) & _WORD)
+    return _mix((low ^ high ^ (call * _GOLDEN)) & _WORD)
+
+
+_Word = TypeVar("_Word", int, Tensor)
+
+
+def _mix(word: _Word) -> _Word:
+    """A 32-bit finaliser of low bias (xor-shift, multiply; twice), on words wider than that."""
     word = ((word ^ (word >> 16)) * 0x7FEB352D) & _WORD
     word = ((word ^ (word >> 15)) * 0x846CA68B) & _WORD
     return word ^ (word >> 16)
-
-
-def _mix_number(number: int) -> int:
-    return int(_mix(torch.tensor(number & _WORD)))

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -32,6 +34,20 @@ class CSR:
     indptr: Tensor  # [T + 1]
     indices: Tensor  # [nnz]
     rows: Tensor  # [nnz], the query of each entry
+
+    @cached_property
+    def transpose(self) -> CSR:
+        """Who is seen by whom: row v holds the queries that see key v, sorted; made once."""
+        pattern = csr_array(
+            (np.ones(len(self.indices), np.bool_), self.indices.numpy(), self.indptr.numpy()),
+            shape=(len(self.indptr) - 1,) * 2,
+        ).tocsc()
+        indptr = torch.from_numpy(pattern.indptr.astype(np.int64))
+        indices = torch.from_numpy(pattern.indices.astype(np.int64))
+        if torch.equal(indptr, self.indptr) and torch.equal(indices, self.indices):
+            return self
+        counts = indptr.diff()
+        return CSR(indptr, indices, torch.arange(len(counts)).repeat_interleave(counts))
 
     def to(self, device: torch.device) -> CSR:
         return CSR(self.indptr.to(device), self.indices.to(device), self.rows.to(device))

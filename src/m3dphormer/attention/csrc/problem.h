@@ -1,0 +1,54 @@
+// One attention over a CSR mask, as the C interface passes it. Every tensor is dense and row-major;
+// a field that a kernel does not name is not read. Rows and keys are the same T nodes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+struct Problem {
+  int64_t rows;     // T
+  int64_t entries;  // m, the pairs of the mask
+  int64_t heads;    // H
+  int64_t width_k;  // d_h of q and k
+  int64_t width_v;  // d_h of v
+
+  const int64_t* indptr;     // [T + 1], rows are queries
+  const int64_t* indices;    // [m], keys
+  const int64_t* t_indptr;   // [T + 1], the transpose: rows are keys
+  const int64_t* t_indices;  // [m], queries
+
+  const void *q, *k, *v;  // [T, H, d_h]
+  const void *a, *b;      // [T, H], additive scores
+  void* out;              // [T, H, d_h]
+  void* lse;              // [T, H], log-sum-exp of the row's scores, 0 for a row without keys
+  const void* grad_out;   // [T, H, d_h]
+  void* delta;            // [T, H], scratch: sum of grad_out * out
+  void *grad_q, *grad_k, *grad_v, *grad_a, *grad_b;
+
+  double scale;       // dot scores: 1 / sqrt(d_h)
+  double slope;       // additive scores: LeakyReLU below zero
+  double keep_scale;  // dropout: 1 / (1 - p)
+  uint32_t dropout;   // 0: keep everything
+  uint32_t step;      // hash of seed and call
+  uint32_t threshold; // p * 2^32: entries whose hash is lower are dropped
+  int32_t threads;
+  int32_t isa;      // 0 the best there is, 1 baseline, 2 avx2, 3 avx512
+  int32_t float64;  // 0: tensors are float32
+};
+
+// What the kernels need of the walk over a row (see walk.cpp). A row's keys, or a piece of them,
+// are folded into a state; the states of a long row's pieces are merged; finish writes the row.
+struct Pass {
+  size_t state;      // bytes
+  size_t workspace;  // bytes, per thread
+  void (*fold)(const Problem&, int64_t row, int64_t begin, int64_t end, void* state, void* workspace, void* spill);
+  void (*merge)(const Problem&, void* into, const void* from);
+  void (*finish)(const Problem&, int64_t row, void* state);
+};
+
+struct Kernels {
+  Pass dot_forward, dot_queries, dot_keys, additive_forward, additive_backward;
+  void (*deltas)(const Problem&, int64_t row, int64_t end);                    // rows of delta
+  void (*retire)(const Problem&, int64_t begin, int64_t end, const void* spill);  // grad_a
+};
+
+constexpr int kOutOfRange = 1, kNoMemory = 2;

@@ -1,0 +1,124 @@
+// A tile is up to kTile entries of one CSR row. Two products carry all the traffic:
+//   scores:      s[h, j] = x[h] . Y[idx[j], h]          (one row against the tile's rows)
+//   accumulate:  acc[h] += sum_j w[h, j] Y[idx[j], h]    (the tile's rows, weighed)
+// for all heads at once, so that a node's row of H * d_h numbers is read in one piece.
+// D is d_h in vectors where that is a whole, known number; 0 means any d_h.
+#pragma once
+#include "problem.h"
+#include "vector.h"
+
+namespace {
+
+constexpr int kTile = 32;
+constexpr int kAhead = 8;
+
+// The rows of Y that entries kAhead further on will need: fetched while the entries before them are
+// at work. They are the next tile's, or the next row's; `left` counts the entries to the mask's end.
+template <class T> struct Ahead {
+  const T* Y;
+  const int64_t* idx;
+  int64_t left, stride;
+
+  INLINE void fetch(int j) const {
+    if (j + kAhead >= left) return;
+    const char* row = reinterpret_cast<const char*>(Y + idx[j + kAhead] * stride);
+    for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte);
+  }
+};
+
+template <class T, int D>
+INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
+                   int64_t left) {
+  constexpr int W = Lanes<T>::W;
+  const int64_t stride = heads * width;
+  const int64_t whole = D ? D : width / W;
+  const Ahead<T> ahead{Y, idx, left, stride};
+  for (int j = 0; j < n; j += 4) {
+    const T* row[4];
+    for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * stride;
+    for (int i = 0; i < 4; ++i) ahead.fetch(j + i);
+    for (int64_t h = 0; h < heads; ++h) {
+      const int64_t at = h * width;
+      Vec<T> part[4] = {};
+      for (int64_t c = 0; c < whole; ++c) {
+        const Vec<T> mine = load(x + at + c * W);
+        for (int i = 0; i < 4; ++i) part[i] += mine * load(row[i] + at + c * W);
+      }
+      T* out = s + h * kTile + j;
+      sum4(out, part[0], part[1], part[2], part[3]);
+      if (D == 0)
+        for (int64_t c = whole * W; c < width; ++c)
+          for (int i = 0; i < 4; ++i) out[i] += x[at + c] * row[i][at + c];
+    }
+  }
+}
+
+// G heads from h on, their sums held in registers.
+template <class T, int D, int G>
+INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t stride, int64_t h,
+                             int64_t left) {
+  constexpr int W = Lanes<T>::W;
+  Vec<T> held[G * D];
+  const Ahead<T> ahead{Y, idx, left, stride};
+  for (int c = 0; c < G * D; ++c) held[c] = load(acc + h * D * W + c * W);
+  for (int j = 0; j < n; ++j) {
+    const T* row = Y + idx[j] * stride + h * D * W;
+    ahead.fetch(j);
+    for (int g = 0; g < G; ++g) {
+      const Vec<T> weight = all<T>(w[(h + g) * kTile + j]);
+      for (int c = 0; c < D; ++c) held[g * D + c] += weight * load(row + (g * D + c) * W);
+    }
+  }
+  for (int c = 0; c < G * D; ++c) store(acc + h * D * W + c * W, held[c]);
+}
+
+template <class T, int D>
+INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
+                       int64_t left) {
+  constexpr int W = Lanes<T>::W;
+  const int64_t stride = heads * width;
+  if constexpr (D > 0) {
+    constexpr int G = D >= 8 ? 1 : 8 / D;
+    int64_t h = 0;
+    for (; h + G <= heads; h += G, left = 0) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h, left);
+    for (; h < heads; ++h, left = 0) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h, left);
+  } else {
+    const Ahead<T> ahead{Y, idx, left, stride};
+    for (int j = 0; j < n; ++j) {
+      const T* row = Y + idx[j] * stride;
+      ahead.fetch(j);
+      for (int64_t h = 0; h < heads; ++h) {
+        const T weight = w[h * kTile + j];
+        const int64_t at = h * width;
+        int64_t c = 0;
+        for (; c + W <= width; c += W) store(acc + at + c, load(acc + at + c) + all<T>(weight) * load(row + at + c));
+        for (; c < width; ++c) acc[at + c] += weight * row[at + c];
+      }
+    }
+  }
+}
+
+// out[h, j] = Y[idx[j], h] for Y of [T, H].
+template <class T>
+INLINE void gather(T* out, const T* Y, const int64_t* idx, int n, int64_t heads) {
+#if defined(M3D_SHUFFLE)
+  if constexpr (sizeof(T) == 4) {
+    if (heads % 4 == 0) {
+      for (int j = 0; j < n; j += 4) {
+        const T* row[4];
+        for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * heads;
+        for (int64_t h = 0; h < heads; h += 4) transpose4(out + h * kTile + j, kTile, row[0] + h, row[1] + h, row[2] + h, row[3] + h);
+      }
+      return;
+    }
+  }
+#endif
+  for (int j = 0; j < n; ++j)
+    for (int64_t h = 0; h < heads; ++h) out[h * kTile + j] = Y[idx[j] * heads + h];
+}
+
+template <class T> INLINE void add(T* into, const T* from, int64_t n) {
+  for (int64_t c = 0; c < n; ++c) into[c] += from[c];
+}
+
+}  // namespace

@@ -1,0 +1,200 @@
+// Work is cut into units that depend on the mask alone: runs of whole rows of about kUnit entries, and
+// pieces of rows that are longer than a piece may be. Threads take units from a counter, so hubs and
+// power laws balance; each row is folded by one thread, or piece by piece and merged in the order of
+// the pieces. So the bits do not depend on the number of threads. There are no atomics on results.
+//
+// A pass may spill something for each entry (dz of additive attention). Units retire their spill in
+// the order of the units, whoever finishes first, into a ring of slots.
+#include "walk.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr int64_t kUnit = 512;   // entries, with kRow for each row, in a unit of whole rows
+constexpr int64_t kRow = 4;      // what a row costs beside its entries
+constexpr int64_t kPiece = 2048; // entries of a piece, at least
+constexpr int64_t kLongest = 16384;
+
+// The threads of OpenMP do not survive fork, and waiting for them would hang the child.
+std::atomic<bool> forked{false};
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+
+template <class Body> void on_threads(int threads, const Body& body) {
+  if (threads <= 1 || forked) return body();
+#pragma omp parallel num_threads(threads)
+  body();
+}
+
+struct Piece {
+  int64_t row, begin, end;
+};
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Buffer = std::unique_ptr<char, Free>;
+
+Buffer buffer(size_t bytes) {
+  char* memory = static_cast<char*>(std::calloc(bytes / 64 + 2, 64));
+  if (!memory) throw std::bad_alloc();
+  return Buffer(memory);
+}
+
+class Walk {
+ public:
+  Walk(const Problem& p, const int64_t* indptr, const int64_t* indices, const Pass& pass,
+       void (*retire)(const Problem&, int64_t, int64_t, const void*), size_t spill_per_entry)
+      : p(p), indptr(indptr), indices(indices), pass(pass), retire(retire), per_entry(spill_per_entry),
+        piece(std::min(std::max(p.entries / 256, kPiece), kLongest)) {
+    if (indptr[0] != 0 || indptr[p.rows] != p.entries) bad = true;
+    for (int64_t row = 0; row < p.rows; ++row) {
+      if (indptr[row] > indptr[row + 1]) bad = true;
+      if (bad) return;
+      for (int64_t e = indptr[row]; length(row) > piece && e < indptr[row + 1]; e += piece)
+        pieces.push_back({row, e, std::min(e + piece, indptr[row + 1])});
+    }
+    units = int64_t(pieces.size()) + (p.entries + kRow * p.rows) / kUnit + 1;
+    states = buffer(pieces.size() * pass.state);
+    if (retire) {
+      slots = 2 * std::max<int64_t>(p.threads, 1);
+      slot_bytes = (piece + kUnit) * per_entry;
+      ring = buffer(slots * slot_bytes);
+      finished.assign(slots, 0);
+    }
+  }
+
+  int run() {
+    if (bad) return kOutOfRange;
+    on_threads(int(std::min<int64_t>(p.threads, units)), [this] { work(); });
+    for (size_t i = 0; i < pieces.size();) {
+      size_t first = i;
+      for (++i; i < pieces.size() && pieces[i].row == pieces[first].row; ++i) pass.merge(p, state(first), state(i));
+      if (!bad) pass.finish(p, pieces[first].row, state(first));
+    }
+    return out_of_memory ? kNoMemory : bad ? kOutOfRange : 0;
+  }
+
+ private:
+  void work() {
+    Buffer own(static_cast<char*>(std::calloc(pass.state + pass.workspace + 128, 1)));
+    if (!own) out_of_memory = true;
+    const size_t workspace = (pass.state + 63) / 64 * 64;
+    for (int64_t unit; (unit = next.fetch_add(1)) < units;) {
+      char* spill = nullptr;
+      if (retire) {
+        while (unit >= retired.load() + slots) std::this_thread::yield();
+        spill = ring.get() + unit % slots * slot_bytes;
+      }
+      if (own && !bad) fold(unit, own.get(), own.get() + workspace, spill);
+      if (retire) retire_until(unit);
+    }
+  }
+
+  void fold(int64_t unit, void* row_state, void* workspace, char* spill) {
+    if (unit < int64_t(pieces.size())) {
+      const Piece& at = pieces[unit];
+      if (within(at.begin, at.end)) pass.fold(p, at.row, at.begin, at.end, state(unit), workspace, spill);
+      return;
+    }
+    int64_t first, last;
+    rows_of(unit, &first, &last);
+    for (int64_t row = first; row < last; ++row) {
+      if (length(row) > piece) continue;
+      if (!within(indptr[row], indptr[row + 1])) return;
+      pass.fold(p, row, indptr[row], indptr[row + 1], row_state, workspace, spill);
+      pass.finish(p, row, row_state);
+      spill += length(row) * per_entry;
+    }
+  }
+
+  // Rows whose cost so far, entries + kRow * row, falls into the unit's share.
+  void rows_of(int64_t unit, int64_t* first, int64_t* last) const {
+    const int64_t from = (unit - int64_t(pieces.size())) * kUnit;
+    *first = first_row(from), *last = first_row(from + kUnit);
+  }
+
+  int64_t first_row(int64_t cost) const {
+    int64_t low = 0, high = p.rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (indptr[middle] + kRow * middle < cost) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  bool within(int64_t begin, int64_t end) {
+    uint64_t most = 0;
+    for (int64_t e = begin; e < end; ++e) most = std::max(most, uint64_t(indices[e]));
+    if (begin < end && most >= uint64_t(p.rows)) bad = true;
+    return !bad;
+  }
+
+  void retire_until(int64_t unit) {
+    std::lock_guard<std::mutex> guard(lock);
+    finished[unit % slots] = 1;
+    for (int64_t at = retired; at < units && finished[at % slots]; retired = ++at) {
+      finished[at % slots] = 0;
+      if (!bad) retire_unit(at, ring.get() + at % slots * slot_bytes);
+    }
+  }
+
+  void retire_unit(int64_t unit, const char* spill) {
+    if (unit < int64_t(pieces.size())) return retire(p, pieces[unit].begin, pieces[unit].end, spill);
+    int64_t first, last;
+    rows_of(unit, &first, &last);
+    for (int64_t row = first; row < last; ++row) {
+      if (length(row) > piece) continue;
+      retire(p, indptr[row], indptr[row + 1], spill);
+      spill += length(row) * per_entry;
+    }
+  }
+
+  int64_t length(int64_t row) const { return indptr[row + 1] - indptr[row]; }
+  char* state(size_t piece_number) { return states.get() + piece_number * pass.state; }
+
+  const Problem& p;
+  const int64_t *indptr, *indices;
+  const Pass& pass;
+  void (*retire)(const Problem&, int64_t, int64_t, const void*);
+  const size_t per_entry;
+  const int64_t piece;
+  std::vector<Piece> pieces;
+  int64_t units = 0, slots = 0;
+  size_t slot_bytes = 0;
+  Buffer states, ring;
+  std::vector<char> finished;
+  std::mutex lock;
+  std::atomic<int64_t> next{0}, retired{0};
+  std::atomic<bool> bad{false}, out_of_memory{false};
+};
+
+}  // namespace
+
+int walk(const Problem& p, const int64_t* indptr, const int64_t* indices, const Pass& pass,
+         void (*retire)(const Problem&, int64_t, int64_t, const void*), size_t spill_per_entry) {
+  try {
+    return Walk(p, indptr, indices, pass, retire, spill_per_entry).run();
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  }
+}
+
+int walk_rows(const Problem& p, void (*body)(const Problem&, int64_t, int64_t)) {
+  constexpr int64_t kRows = 256;
+  std::atomic<int64_t> next{0};
+  on_threads(int(std::min<int64_t>(p.threads, p.rows / kRows + 1)), [&] {
+    for (int64_t row; (row = next.fetch_add(kRows)) < p.rows;) body(p, row, std::min(row + kRows, p.rows));
+  });
+  return 0;
+}

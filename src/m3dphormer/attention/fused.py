@@ -1,0 +1,42 @@
+"""Our scheme: one pass over each row's keys for all heads, no [m, H, d_h] tensor ever.
+
+On the CPU in float32 and float64 the kernels of ``csrc/``; elsewhere, and where they could not be
+built, torch code in bounded memory (``chunked.py``). The numbers are the same.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from m3dphormer.attention import native
+from m3dphormer.attention import ops as ops  # registers the operators
+from m3dphormer.attention.chunked import chunked
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
+from m3dphormer.errors import UserError
+from m3dphormer.masks import Mask
+
+
+def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:
+    """Attention over the mask's pairs, [T, H, d_h]; holds nothing of the size of the mask."""
+    assert isinstance(scores, DotScores | AdditiveScores)
+    pair = (scores.q, scores.k) if isinstance(scores, DotScores) else (scores.a, scores.b)
+    for tensor in pair:
+        if tensor.dtype != v.dtype or tensor.device != v.device:
+            raise UserError(
+                f"Scores and values must have one type and device. Got {tensor.dtype} on "
+                f"{tensor.device} and {v.dtype} on {v.device}."
+            )
+    known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
+    if not known or not native.ready():
+        return chunked(scores, v, mask, dropout)
+    csr = mask.to_csr()
+    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices)
+    drop = (dropout.p, dropout.seed, dropout.call) if dropout is not None else (0.0, 0, 0)
+    out: Tensor
+    if isinstance(scores, AdditiveScores):
+        out, _ = torch.ops.m3dphormer.additive(*pair, v, *index, *drop, scores.slope)
+    else:
+        out, _ = torch.ops.m3dphormer.dot(*pair, v, *index, *drop)
+    return out
