@@ -30,7 +30,7 @@ template <class T, int D> struct Dot {
     }
   }
 
-  // One row u against its keys: grad_q_u.
+  // One row u against its keys: grad_q_u, and delta_u for the walk to come.
   static void queries(const Problem& p, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
     constexpr int W = Lanes<T>::W;
     T* grad_q = static_cast<T*>(state);
@@ -40,7 +40,9 @@ template <class T, int D> struct Dot {
     const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
     const T *q = static_cast<const T*>(p.q) + u * stride_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
     const T* grad_out = static_cast<const T*>(p.grad_out) + u * stride_v;
-    const T *lse = static_cast<const T*>(p.lse) + u * p.heads, *delta = static_cast<const T*>(p.delta) + u * p.heads;
+    const T *lse = static_cast<const T*>(p.lse) + u * p.heads, *out = static_cast<const T*>(p.out) + u * stride_v;
+    T* delta = grad_q + stride_k;
+    row_deltas<T>(delta, grad_out, out, p);
     const T scale = T(p.scale);
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
@@ -103,6 +105,7 @@ template <class T, int D> struct Dot {
   static void finish_queries(const Problem& p, int64_t u, void* state) {
     const int64_t size = p.heads * p.width_k;
     std::memcpy(static_cast<T*>(p.grad_q) + u * size, state, size * sizeof(T));
+    std::memcpy(static_cast<T*>(p.delta) + u * p.heads, static_cast<T*>(state) + size, p.heads * sizeof(T));
   }
 
   static void finish_keys(const Problem& p, int64_t v, void* state) {

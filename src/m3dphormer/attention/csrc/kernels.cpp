@@ -14,7 +14,7 @@ template <class T, int D> Kernels table(const Problem& p) {
   using A = Additive<T, D>;
   Kernels all;
   all.dot_forward = {Softmax<T>::bytes(p), tile + hashes, F::forward, merge_softmax<T>, finish_softmax<T>};
-  all.dot_queries = {k, 2 * tile, F::queries, F::merge_queries, F::finish_queries};
+  all.dot_queries = {k + b, 2 * tile, F::queries, F::merge_queries, F::finish_queries};
   all.dot_keys = {k + v, 4 * tile, F::keys, F::merge_keys, F::finish_keys};
   all.additive_forward = {Softmax<T>::bytes(p), tile + hashes, A::forward, merge_softmax<T>, finish_softmax<T>};
   all.additive_backward = {v + b, 4 * tile, A::backward, A::merge_backward, A::finish_backward};

@@ -80,26 +80,33 @@ template <class T> void finish_softmax(const Problem& p, int64_t row, void* stat
   Softmax<T> x(p, state);
   T* out = static_cast<T*>(p.out) + row * p.heads * p.width_v;
   T* lse = static_cast<T*>(p.lse) + row * p.heads;
-  const bool empty = p.indptr[row] == p.indptr[row + 1];
   for (int64_t h = 0; h < p.heads; ++h) {
+    const bool empty = x.total[h] == 0;
     const T share = empty ? T(0) : T(1) / x.total[h];
     for (int64_t c = h * p.width_v; c < (h + 1) * p.width_v; ++c) out[c] = x.acc[c] * share;
     lse[h] = empty ? T(0) : x.top[h] + std::log(x.total[h]);
   }
 }
 
-// delta[u, h] = grad_out[u, h] . out[u, h], the row's mean of the weights' gradients.
-template <class T> void deltas(const Problem& p, int64_t row, int64_t end) {
-  const T *out = static_cast<const T*>(p.out), *grad = static_cast<const T*>(p.grad_out);
+// delta[h] = grad_out[h] . out[h] of one row, the mean of its weights' gradients.
+template <class T> INLINE void row_deltas(T* delta, const T* grad_out, const T* out, const Problem& p) {
   constexpr int W = Lanes<T>::W;
-  for (int64_t i = row * p.heads; i < end * p.heads; ++i) {
-    const T *x = out + i * p.width_v, *y = grad + i * p.width_v;
+  for (int64_t h = 0; h < p.heads; ++h) {
+    const T *x = out + h * p.width_v, *y = grad_out + h * p.width_v;
     Vec<T> part = {};
     int64_t c = 0;
     for (; c + W <= p.width_v; c += W) part += load(x + c) * load(y + c);
     T total = sum<T>(part);
     for (; c < p.width_v; ++c) total += x[c] * y[c];
-    static_cast<T*>(p.delta)[i] = total;
+    delta[h] = total;
+  }
+}
+
+template <class T> void deltas(const Problem& p, int64_t row, int64_t end) {
+  const T *out = static_cast<const T*>(p.out), *grad = static_cast<const T*>(p.grad_out);
+  for (; row < end; ++row) {
+    const int64_t at = row * p.heads * p.width_v;
+    row_deltas<T>(static_cast<T*>(p.delta) + row * p.heads, grad + at, out + at, p);
   }
 }
 
