@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import platform
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pandas as pd
 
 import m3dphormer as m3d
+from m3dphormer.experiments.provenance import provenance
 
 DATASETS = ("cora", "citeseer", "chameleon", "digits", "hierarchy")
 TARGET = Path(__file__).resolve().parent.parent / "results" / "defaults.csv"
@@ -21,9 +20,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", help="where raw benchmark files lie")
     root = parser.parse_args().root
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
-    ).stdout.strip()
     rows = []
     for name in DATASETS:
         with tempfile.TemporaryDirectory() as folder:
@@ -39,8 +35,7 @@ def main() -> None:
                 "validation": " ".join(f"{score:.2f}" for score in summary.validation),
                 "seconds": round(summary.seconds, 1),
                 "command": f"m3dphormer train {name} --seeds 5",
-                "commit": commit,
-                "machine": f"{platform.machine()}, python {platform.python_version()}",
+                **provenance(),
             }
         )
         pd.DataFrame(rows).to_csv(TARGET, index=False)
