@@ -1,6 +1,7 @@
 # Two commands from a fresh clone: `make demo` and `make test`. Both keep their environment in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+BUILT_FROM := pyproject.toml setup.py $(wildcard src/m3dphormer/attention/csrc/*)
 
 .PHONY: demo test test-slow clean
 
@@ -31,10 +32,10 @@ clean:
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	touch $@
 
-.venv/installed: .venv/torch pyproject.toml
+.venv/installed: .venv/torch $(BUILT_FROM)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-.venv/installed-dev: .venv/torch pyproject.toml
+.venv/installed-dev: .venv/torch $(BUILT_FROM)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch .venv/installed $@

@@ -38,6 +38,7 @@ def main() -> None:
                 **provenance(),
             }
         )
+        TARGET.parent.mkdir(exist_ok=True)
         pd.DataFrame(rows).to_csv(TARGET, index=False)
         print(f"{name}: {summary.mean:.2f} ± {summary.std:.2f} in {summary.seconds:.0f} s")
 
