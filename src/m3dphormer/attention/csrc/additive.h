@@ -32,7 +32,8 @@ template <class T, int D> struct Additive {
           store(x, leaky<T>(load(x) + a[h], T(p.slope)));
         }
       weigh(p, row, s, T(1), keys, n, hashes);
-      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, p.entries - e);
+      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v,
+                       behind(p, v, keys, e, n, p.heads * p.width_v));
     }
   }
 
@@ -48,10 +49,10 @@ template <class T, int D> struct Additive {
     const T* value = static_cast<const T*>(p.v) + v * p.heads * p.width_v;
     const T *b = static_cast<const T*>(p.b) + v * p.heads, slope = T(p.slope);
     const Hash<T> key = uint32_t(v) * kGolden - Hash<T>{};
-    for (int64_t e = begin; e < end; e += kTile, dz += kTile * p.heads) {
-      const int n = int(end - e < kTile ? end - e : kTile);
+    for (int64_t e = begin; e < end; e += kBackTile, dz += kBackTile * p.heads) {
+      const int n = int(end - e < kBackTile ? end - e : kBackTile);
       const int64_t* ids = p.t_indices + e;
-      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, p.entries - e);
+      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, {});
       gather(z, static_cast<const T*>(p.a), ids, n, p.heads);
       gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
       gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
@@ -76,7 +77,8 @@ template <class T, int D> struct Additive {
         }
         grad_b[h] += sum<T>(total);
       }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, 0);
+      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v,
+                       behind(p, grad_out, ids, e, n, p.heads * p.width_v));
       for (int j = 0; j < n; ++j)
         for (int64_t h = 0; h < p.heads; ++h) dz[j * p.heads + h] = z[h * kTile + j];
     }

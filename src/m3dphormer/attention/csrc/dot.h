@@ -19,14 +19,15 @@ template <class T, int D> struct Dot {
     uint32_t* hashes = reinterpret_cast<uint32_t*>(s + p.heads * kTile);
     if (p.dropout)
       for (int64_t h = 0; h < p.heads; ++h) hashes[h] = row_hash(p, u, h);
-    const T *q = static_cast<const T*>(p.q) + u * p.heads * p.width_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
+    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
+    const T *q = static_cast<const T*>(p.q) + u * stride_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
     const T scale = T(p.scale);
     for (int64_t e = begin; e < end; e += kTile) {
       const int n = int(end - e < kTile ? end - e : kTile);
       const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, p.entries - e);
+      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, {v, keys, n, stride_v});
       weigh(p, row, s, scale, keys, n, hashes);
-      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, p.entries - e);
+      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, behind(p, k, keys, e, n, stride_k));
     }
   }
 
@@ -44,11 +45,11 @@ template <class T, int D> struct Dot {
     T* delta = grad_q + stride_k;
     row_deltas<T>(delta, grad_out, out, p);
     const T scale = T(p.scale);
-    for (int64_t e = begin; e < end; e += kTile) {
-      const int n = int(end - e < kTile ? end - e : kTile);
+    for (int64_t e = begin; e < end; e += kBackTile) {
+      const int n = int(end - e < kBackTile ? end - e : kBackTile);
       const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, p.entries - e);
-      scores<T, D>(g, grad_out, v, keys, n, p.heads, p.width_v, p.entries - e);
+      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, {});
+      scores<T, D>(g, grad_out, v, keys, n, p.heads, p.width_v, behind(p, v, keys, e, n, stride_v));
       if (p.dropout) key_hashes(hashes, keys, n);
       for (int64_t h = 0; h < p.heads; ++h) {
         const uint32_t hash = row_hash(p, u, h);
@@ -60,7 +61,7 @@ template <class T, int D> struct Dot {
           store(s + at, weight * (grad - delta[h]) * scale);
         }
       }
-      accumulate<T, D>(grad_q, s, k, keys, n, p.heads, p.width_k, 0);
+      accumulate<T, D>(grad_q, s, k, keys, n, p.heads, p.width_k, behind(p, k, keys, e, n, stride_k));
     }
   }
 
@@ -76,11 +77,11 @@ template <class T, int D> struct Dot {
     const T *k = static_cast<const T*>(p.k) + v * stride_k, *value = static_cast<const T*>(p.v) + v * stride_v;
     const T scale = T(p.scale);
     const Hash<T> key = uint32_t(v) * kGolden - Hash<T>{};
-    for (int64_t e = begin; e < end; e += kTile) {
-      const int n = int(end - e < kTile ? end - e : kTile);
+    for (int64_t e = begin; e < end; e += kBackTile) {
+      const int n = int(end - e < kBackTile ? end - e : kBackTile);
       const int64_t* ids = p.t_indices + e;
-      scores<T, D>(s, k, q, ids, n, p.heads, p.width_k, p.entries - e);
-      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, p.entries - e);
+      scores<T, D>(s, k, q, ids, n, p.heads, p.width_k, {});
+      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, {});
       gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
       gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
       for (int j = 0; j < n; ++j) query[j] = uint32_t(ids[j]) * uint32_t(p.heads);
@@ -97,8 +98,8 @@ template <class T, int D> struct Dot {
           store(g + at, dropped);
           store(s + at, weight * (grad - load(delta + at)) * scale);
         }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, 0);
-      accumulate<T, D>(grad_k, s, q, ids, n, p.heads, p.width_k, 0);
+      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, behind(p, grad_out, ids, e, n, stride_v));
+      accumulate<T, D>(grad_k, s, q, ids, n, p.heads, p.width_k, behind(p, q, ids, e, n, stride_k));
     }
   }
 

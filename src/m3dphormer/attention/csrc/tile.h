@@ -10,56 +10,71 @@
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kAhead = 8;
+constexpr int kBackTile = 16;  // backward reads a tile's rows twice: they must stay in the first cache
 
-// The rows of Y that entries kAhead further on will need: fetched while the entries before them are
-// at work. They are the next tile's, or the next row's; `left` counts the entries to the mask's end.
+// Rows to bring into the cache while a tile is at work: with its entry j, row idx[j] of Y. Rows
+// behind the tile are the next tile's, or the next row's.
 template <class T> struct Ahead {
   const T* Y;
   const int64_t* idx;
-  int64_t left, stride;
+  int64_t n, stride;
 
   INLINE void fetch(int j) const {
-    if (j + kAhead >= left) return;
-    const char* row = reinterpret_cast<const char*>(Y + idx[j + kAhead] * stride);
+    if (j >= n) return;
+    const char* row = reinterpret_cast<const char*>(Y + idx[j] * stride);
     for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte);
   }
 };
 
+// As many rows behind a tile of n entries at e as it has itself, where the mask goes on so far.
+template <class T>
+INLINE Ahead<T> behind(const Problem& p, const T* Y, const int64_t* idx, int64_t e, int n, int64_t stride) {
+  const int64_t left = p.entries - e - n;
+  return {Y, idx + n, left < n ? left : n, stride};
+}
+
+// Entries j to j + R of scores; the R dot products of a head are summed across lanes together.
+template <class T, int D, int R>
+INLINE void scores_of(T* s, const T* x, const T* Y, const int64_t* idx, int64_t heads, int64_t width) {
+  constexpr int W = Lanes<T>::W;
+  const int64_t whole = D ? D : width / W;
+  const T* row[R];
+  for (int i = 0; i < R; ++i) row[i] = Y + idx[i] * heads * width;
+  for (int64_t h = 0; h < heads; ++h) {
+    const int64_t at = h * width;
+    Vec<T> part[4] = {};
+    for (int64_t c = 0; c < whole; ++c) {
+      const Vec<T> mine = load(x + at + c * W);
+      for (int i = 0; i < R; ++i) part[i] += mine * load(row[i] + at + c * W);
+    }
+    T* out = s + h * kTile;
+    sum4(out, part[0], part[1], part[2], part[3]);
+    if (D == 0)
+      for (int64_t c = whole * W; c < width; ++c)
+        for (int i = 0; i < R; ++i) out[i] += x[at + c] * row[i][at + c];
+  }
+}
+
 template <class T, int D>
 INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
-                   int64_t left) {
-  constexpr int W = Lanes<T>::W;
-  const int64_t stride = heads * width;
-  const int64_t whole = D ? D : width / W;
-  const Ahead<T> ahead{Y, idx, left, stride};
-  for (int j = 0; j < n; j += 4) {
-    const T* row[4];
-    for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * stride;
+                   Ahead<T> ahead) {
+  int j = 0;
+  for (; j + 4 <= n; j += 4) {
     for (int i = 0; i < 4; ++i) ahead.fetch(j + i);
-    for (int64_t h = 0; h < heads; ++h) {
-      const int64_t at = h * width;
-      Vec<T> part[4] = {};
-      for (int64_t c = 0; c < whole; ++c) {
-        const Vec<T> mine = load(x + at + c * W);
-        for (int i = 0; i < 4; ++i) part[i] += mine * load(row[i] + at + c * W);
-      }
-      T* out = s + h * kTile + j;
-      sum4(out, part[0], part[1], part[2], part[3]);
-      if (D == 0)
-        for (int64_t c = whole * W; c < width; ++c)
-          for (int i = 0; i < 4; ++i) out[i] += x[at + c] * row[i][at + c];
-    }
+    scores_of<T, D, 4>(s + j, x, Y, idx + j, heads, width);
   }
+  for (int i = j; i < n; ++i) ahead.fetch(i);
+  if (n - j == 1) scores_of<T, D, 1>(s + j, x, Y, idx + j, heads, width);
+  if (n - j == 2) scores_of<T, D, 2>(s + j, x, Y, idx + j, heads, width);
+  if (n - j == 3) scores_of<T, D, 3>(s + j, x, Y, idx + j, heads, width);
 }
 
 // G heads from h on, their sums held in registers.
 template <class T, int D, int G>
 INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t stride, int64_t h,
-                             int64_t left) {
+                             Ahead<T> ahead) {
   constexpr int W = Lanes<T>::W;
   Vec<T> held[G * D];
-  const Ahead<T> ahead{Y, idx, left, stride};
   for (int c = 0; c < G * D; ++c) held[c] = load(acc + h * D * W + c * W);
   for (int j = 0; j < n; ++j) {
     const T* row = Y + idx[j] * stride + h * D * W;
@@ -74,17 +89,16 @@ INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx,
 
 template <class T, int D>
 INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
-                       int64_t left) {
+                       Ahead<T> ahead) {
   constexpr int W = Lanes<T>::W;
   const int64_t stride = heads * width;
   if constexpr (D > 0) {
     constexpr int G = D >= 8 ? 1 : 8 / D;
     int64_t h = 0;
-    for (; h + G <= heads; h += G, left = 0) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h, left);
-    for (; h < heads; ++h, left = 0) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h, left);
+    for (; h + G <= heads; h += G, ahead.n = 0) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h, ahead);
+    for (; h < heads; ++h, ahead.n = 0) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h, ahead);
   } else {
-    const Ahead<T> ahead{Y, idx, left, stride};
-    for (int j = 0; j < n; ++j) {
+      for (int j = 0; j < n; ++j) {
       const T* row = Y + idx[j] * stride;
       ahead.fetch(j);
       for (int64_t h = 0; h < heads; ++h) {
