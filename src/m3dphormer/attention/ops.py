@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from m3dphormer.attention import native
 from m3dphormer.attention.dropout import Dropout
@@ -73,9 +74,10 @@ def _forward(
 ) -> tuple[Tensor, Tensor]:
     """Output [T, H, d_h] and log-sum-exp [T, H]."""
     sizes = _check(given, csr)
-    v = given["v"]
-    out, lse = v.new_empty(v.shape), v.new_empty(v.shape[:2])
-    tensors = _contiguous(given | _named(csr)) | {"out": out, "lse": lse}
+    tensors = _contiguous(given | _named(csr))
+    v = tensors["v"]
+    out, lse = torch.empty_like(v), v.new_empty(v.shape[:2])
+    tensors |= {"out": out, "lse": lse}
     native.run(kernel, sizes, v.dtype, _dropout(drop), tensors, scale=_scale(sizes), slope=slope)
     return out, lse
 
@@ -92,9 +94,10 @@ def _backward(
     sizes = _check(given, csr)
     v = given["v"]
     _check_saved(saved, v)
-    grads = {f"grad_{name}": tensor.new_empty(tensor.shape) for name, tensor in given.items()}
-    scratch = {"delta": v.new_empty(v.shape[:2])}
-    tensors = _contiguous(given | saved | _named(csr)) | grads | scratch
+    tensors = _contiguous(given | saved | _named(csr))
+    grads = {f"grad_{name}": torch.empty_like(tensors[name]) for name in given}
+    tensors |= grads
+    tensors["delta"] = torch.empty_like(tensors["lse"])
     native.run(kernel, sizes, v.dtype, _dropout(drop), tensors, scale=_scale(sizes), slope=slope)
     return tuple(grads.values())
 
@@ -102,33 +105,32 @@ def _backward(
 def _check(given: dict[str, Tensor], csr: tuple[Tensor, ...]) -> tuple[int, int, int, int, int]:
     """Refuse what the kernels cannot take; T, m, H and the two d_h."""
     x, y, v = given.values()
-    kinds = [t.dtype for t in given.values()]
-    if len(set(kinds)) > 1 or v.dtype not in (torch.float32, torch.float64):
-        told = ", ".join(str(kind).removeprefix("torch.") for kind in kinds)
+    kind = v.dtype
+    if x.dtype != kind or y.dtype != kind or kind not in (torch.float32, torch.float64):
+        told = ", ".join(str(t.dtype).removeprefix("torch.") for t in given.values())
         raise UserError(f"Attention needs float32 or float64, one for all. Got {told}.")
-    dims = 3 if "q" in given else 2
-    if v.dim() != 3 or x.dim() != dims or x.shape != y.shape or x.shape[:2] != v.shape[:2]:
+    shape, shape_v, dims = x.shape, v.shape, 3 if "q" in given else 2
+    if len(shape_v) != 3 or len(shape) != dims or shape != y.shape or shape[:2] != shape_v[:2]:
         told = ", ".join(str(tuple(t.shape)) for t in given.values())
         raise UserError(f"Scores and values must have the same rows and heads. Got {told}.")
-    rows, heads, width = v.shape
+    rows, heads, width = shape_v
     indptr, indices, t_indptr, t_indices = csr
-    if (
-        indptr.shape != (rows + 1,)
-        or t_indptr.shape != indptr.shape
-        or indices.dim() != 1
-        or t_indices.shape != indices.shape
-        or any(part.dtype != torch.int64 for part in csr)
-    ):
-        raise UserError(f"The mask's CSR must be int64, of {rows} rows.")
-    if any(t.device.type != "cpu" for t in (*given.values(), *csr)):
-        raise UserError("The fused kernels run on the CPU; a tensor is elsewhere.")
-    return rows, len(indices), heads, x.shape[2] if dims == 3 else 0, width
+    entries = len(indices)
+    sizes = ((rows + 1,), (entries,), (rows + 1,), (entries,))
+    for part, size in zip(csr, sizes, strict=True):
+        if part.dtype != torch.int64 or part.shape != size:
+            raise UserError(f"The mask's CSR must be int64, of {rows} rows.")
+    for tensor in (x, y, v, indptr, indices, t_indptr, t_indices):
+        if not tensor.is_cpu:
+            raise UserError("The fused kernels run on the CPU; a tensor is elsewhere.")
+    return rows, entries, heads, shape[2] if dims == 3 else 0, width
 
 
 def _check_saved(saved: dict[str, Tensor], v: Tensor) -> None:
-    shapes = (v.shape, v.shape, v.shape[:2])
-    for (name, tensor), shape in zip(saved.items(), shapes, strict=True):
-        if tensor.shape != shape or tensor.dtype != v.dtype or tensor.device != v.device:
+    shape = v.shape
+    for name, tensor in saved.items():
+        right = shape[:2] if name == "lse" else shape
+        if tensor.shape != right or tensor.dtype != v.dtype or not tensor.is_cpu:
             raise UserError(f"{name} must have the output's shape, type and device.")
 
 
@@ -159,29 +161,40 @@ def _fake_backward(
     return x, y, v
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*output, *inputs[:7])
-    ctx.numbers = inputs[7:]
+class _Attention(torch.autograd.Function):
+    """A forward operator with its backward one."""
 
+    @staticmethod
+    def forward(
+        ctx: Any, name: str, x: Tensor, y: Tensor, v: Tensor, *rest: Any
+    ) -> tuple[Tensor, Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            out, lse = getattr(torch.ops.m3dphormer, name).default(x, y, v, *rest)
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(out, lse, x, y, v, *rest[:4])
+        ctx.name, ctx.numbers = name, rest[4:]
+        return out, lse
 
-def _gradients(operator: Any, ctx: Any, grad_out: Tensor | None) -> tuple[Tensor | None, ...]:
-    nothing = (None,) * (4 + len(ctx.numbers))
-    if grad_out is None:
-        return (None, None, None, *nothing)
-    return (*operator(grad_out, *ctx.saved_tensors, *ctx.numbers), *nothing)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        nothing = (None,) * (4 + len(ctx.numbers))
+        if grad_out is None:
+            return (None, None, None, None, *nothing)
+        operator = getattr(torch.ops.m3dphormer, ctx.name + "_backward").default
+        return (None, *operator(grad_out, *ctx.saved_tensors, *ctx.numbers), *nothing)
 
 
 def _register(name: str) -> None:
-    operator = getattr(torch.ops.m3dphormer, name + "_backward").default
-
-    def backward(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        return _gradients(operator, ctx, grad_out)
+    # Not register_autograd: it reads the schema anew at each call, half of a small graph's time.
+    @torch.library.impl(f"m3dphormer::{name}", "Autograd")
+    def differentiable(*given: Any) -> tuple[Tensor, Tensor]:
+        both: tuple[Tensor, Tensor] = _Attention.apply(name, *given)  # type: ignore[no-untyped-call]
+        return both
 
     torch.library.register_fake(f"m3dphormer::{name}", _fake)
     torch.library.register_fake(f"m3dphormer::{name}_backward", _fake_backward)
-    torch.library.register_autograd(f"m3dphormer::{name}", backward, setup_context=_save)
 
 
 _register("dot")

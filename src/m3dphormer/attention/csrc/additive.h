@@ -13,7 +13,8 @@ namespace {
 template <class T> INLINE Vec<T> leaky(Vec<T> z, T slope) { return z > 0 ? z : z * slope; }
 
 template <class T, int D> struct Additive {
-  static void forward(const Problem& p, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+  static void forward(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
     constexpr int W = Lanes<T>::W;
     Softmax<T> row(p, state);
     row.clear(p);
@@ -38,7 +39,8 @@ template <class T, int D> struct Additive {
   }
 
   // One key v against the queries that see it: grad_v_v, grad_b_v, and dz [entries, H] into spill.
-  static void backward(const Problem& p, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void* spill) {
+  static void backward(const Problem& given, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void* spill) {
+    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
     constexpr int W = Lanes<T>::W;
     T *grad_v = static_cast<T*>(state), *grad_b = grad_v + p.heads * p.width_v;
     for (int64_t c = 0; c < p.heads * (p.width_v + 1); ++c) grad_v[c] = 0;
@@ -79,16 +81,17 @@ template <class T, int D> struct Additive {
       }
       accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v,
                        behind(p, grad_out, ids, e, n, p.heads * p.width_v));
-      for (int j = 0; j < n; ++j)
-        for (int64_t h = 0; h < p.heads; ++h) dz[j * p.heads + h] = z[h * kTile + j];
+      scatter(dz, z, n, p.heads);
     }
   }
 
   // Spilled dz of the transpose's entries begin..end, added to their queries.
-  static void retire(const Problem& p, int64_t begin, int64_t end, const void* spill) {
+  static void retire(const Problem& given, int64_t begin, int64_t end, const void* spill) {
+    const Problem p = given;
     const T* dz = static_cast<const T*>(spill);
+    T* grad_a = static_cast<T*>(p.grad_a);
     for (int64_t e = begin; e < end; ++e, dz += p.heads)
-      add(static_cast<T*>(p.grad_a) + p.t_indices[e] * p.heads, dz, p.heads);
+      add_heads(grad_a + p.t_indices[e] * p.heads, dz, p.heads);
   }
 
   static void finish_backward(const Problem& p, int64_t v, void* state) {

@@ -12,7 +12,8 @@
 namespace {
 
 template <class T, int D> struct Dot {
-  static void forward(const Problem& p, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+  static void forward(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
     Softmax<T> row(p, state);
     row.clear(p);
     T* s = static_cast<T*>(workspace);
@@ -32,7 +33,8 @@ template <class T, int D> struct Dot {
   }
 
   // One row u against its keys: grad_q_u, and delta_u for the walk to come.
-  static void queries(const Problem& p, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+  static void queries(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
     constexpr int W = Lanes<T>::W;
     T* grad_q = static_cast<T*>(state);
     for (int64_t c = 0; c < p.heads * p.width_k; ++c) grad_q[c] = 0;
@@ -66,7 +68,8 @@ template <class T, int D> struct Dot {
   }
 
   // One key v against the queries that see it: grad_k_v and grad_v_v.
-  static void keys(const Problem& p, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+  static void keys(const Problem& given, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void*) {
+    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
     constexpr int W = Lanes<T>::W;
     T *grad_k = static_cast<T*>(state), *grad_v = grad_k + p.heads * p.width_k;
     for (int64_t c = 0; c < p.heads * (p.width_k + p.width_v); ++c) grad_k[c] = 0;

@@ -131,6 +131,29 @@ INLINE void gather(T* out, const T* Y, const int64_t* idx, int n, int64_t heads)
     for (int64_t h = 0; h < heads; ++h) out[h * kTile + j] = Y[idx[j] * heads + h];
 }
 
+// out[j, h] = x[h, j].
+template <class T> INLINE void scatter(T* out, const T* x, int n, int64_t heads) {
+  int j = 0;
+#if defined(M3D_SHUFFLE)
+  if constexpr (sizeof(T) == 4)
+    for (; heads % 4 == 0 && j + 4 <= n; j += 4)
+      for (int64_t h = 0; h < heads; h += 4) {
+        const T* row = x + h * kTile + j;
+        transpose4(out + j * heads + h, heads, row, row + kTile, row + 2 * kTile, row + 3 * kTile);
+      }
+#endif
+  for (; j < n; ++j)
+    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = x[h * kTile + j];
+}
+
+// The few numbers that a node has one of a head.
+template <class T> INLINE void add_heads(T* into, const T* from, int64_t heads) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t h = 0;
+  for (; h + 4 <= heads; h += 4) *reinterpret_cast<Four*>(into + h) += *reinterpret_cast<const Four*>(from + h);
+  for (; h < heads; ++h) into[h] += from[h];
+}
+
 template <class T> INLINE void add(T* into, const T* from, int64_t n) {
   for (int64_t c = 0; c < n; ++c) into[c] += from[c];
 }
