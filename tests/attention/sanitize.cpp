@@ -1,9 +1,11 @@
 // Runs every kernel on many random masks, edge cases among them. Built with AddressSanitizer and
 // UndefinedBehaviorSanitizer by test_sanitize.py; a clean exit is the test. Tensors and index are
 // separate allocations of exact size, so that any step outside is seen.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -89,11 +91,19 @@ template <class T> int trial(int64_t rows, int64_t heads, int64_t width_k, int64
   p.q = p.k = nullptr, p.width_k = 0, p.a = a.get(), p.b = b.get(), p.grad_a = ga.get(), p.grad_b = gb.get();
   if (m3d_additive_forward(&p) || m3d_additive_backward(&p)) return 3;
   if (!finite(out.get(), v_size) || !finite(ga.get(), size) || !finite(gb.get(), size)) return 4;
+  std::vector<int64_t> order(rows);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), generator);
+  p.order = order.data();
+  if (m3d_additive_forward(&p) || m3d_additive_backward(&p)) return 6;
+  p.order = nullptr;
   Csr bad = csr;
   if (bad.indices.empty()) return 0;
   bad.indices[draw(0, int64_t(bad.indices.size()) - 1)] = draw(0, 1) ? rows : -1;
   p.indices = p.t_indices = bad.indices.data(), p.t_indptr = bad.indptr.data();
-  return m3d_additive_forward(&p) == kOutOfRange && m3d_additive_backward(&p) == kOutOfRange ? 0 : 5;
+  if (m3d_additive_forward(&p) != kOutOfRange || m3d_additive_backward(&p) != kOutOfRange) return 5;
+  p.indices = csr.indices.data(), p.order = order.data(), order[draw(0, rows - 1)] = draw(0, 1) ? rows : -1;
+  return m3d_additive_forward(&p) == kOutOfRange ? 0 : 7;
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ def test_a_bare_fork_runs_forward_and_backward() -> None:
     mask = power_law(500)
     csr = mask.to_csr()
     tensors = [t.detach() for t in inputs(mask, 2, 16, torch.float32, "dot")]
-    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices, 0.0, 0, 0)
+    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices)
+    index = (*index, None, 0.0, 0, 0)
     out, lse = torch.ops.m3dphormer.dot(*tensors, *index)
     child = os.fork()
     if child == 0:
@@ -183,10 +184,10 @@ def test_a_csr_that_points_outside_is_refused(index: int) -> None:
     indptr, indices = torch.tensor([0, 1, 2, 3, 4]), torch.tensor([0, 1, index, 3])
     good = torch.tensor([0, 1, 2, 3])
     with pytest.raises(UserError, match="outside"):
-        torch.ops.m3dphormer.dot(q, k, v, indptr, indices, indptr, good, 0.0, 0, 0)
+        torch.ops.m3dphormer.dot(q, k, v, indptr, indices, indptr, good, None, 0.0, 0, 0)
     for csr in ((indptr, indices, indptr, good), (indptr, good, indptr, indices)):
         with pytest.raises(UserError, match="outside"):
-            torch.ops.m3dphormer.dot_backward(grad, v, v[..., 0], q, k, v, *csr, 0.0, 0, 0)
+            torch.ops.m3dphormer.dot_backward(grad, v, v[..., 0], q, k, v, *csr, None, 0.0, 0, 0)
     with pytest.raises(UserError, match="outside"):
         torch.ops.m3dphormer.additive_backward(
             grad,
@@ -199,11 +200,20 @@ def test_a_csr_that_points_outside_is_refused(index: int) -> None:
             good,
             indptr,
             indices,
+            None,
             0.0,
             0,
             0,
             0.2,
         )
+
+
+@pytest.mark.parametrize("row", [-1, 4])
+def test_an_order_that_points_outside_is_refused(row: int) -> None:
+    q, ptr = torch.randn(4, 1, 8), torch.arange(5)
+    ids, order = torch.arange(4), torch.tensor([0, row, 2, 3])
+    with pytest.raises(UserError, match="outside"):
+        torch.ops.m3dphormer.dot(q, q, q, ptr, ids, ptr, ids, order, 0.0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +223,7 @@ def test_an_indptr_that_does_not_grow_from_0_to_m_is_refused(indptr: list[int]) 
     q = torch.randn(4, 1, 8)
     ptr, good = torch.tensor(indptr), torch.tensor([0, 1, 2, 3])
     with pytest.raises(UserError, match="outside"):
-        torch.ops.m3dphormer.dot(q, q, q, ptr, good, ptr, good, 0.0, 0, 0)
+        torch.ops.m3dphormer.dot(q, q, q, ptr, good, ptr, good, None, 0.0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +241,7 @@ def test_mixed_types_and_devices_are_refused(change: dict[str, Tensor], words: s
 
 def test_wrong_shapes_never_reach_the_kernels() -> None:
     csr = mask_of([[0], [1]]).to_csr()
-    index = (csr.indptr, csr.indices, csr.indptr, csr.indices)
+    index = (csr.indptr, csr.indices, csr.indptr, csr.indices, None)
     good, drop = torch.zeros(2, 1, 4), (0.0, 0, 0)
     dot, back = torch.ops.m3dphormer.dot, torch.ops.m3dphormer.dot_backward
     for q, k, v in [

@@ -18,7 +18,7 @@ MASK = power_law(30)
 
 def arguments(kind: str, dtype: torch.dtype = torch.float64) -> tuple[object, ...]:
     csr = MASK.to_csr()
-    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices)
+    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices, None)
     scores = (30, 2, 3) if kind == "dot" else (30, 2)
     tensors = [
         torch.randn(s, dtype=dtype, requires_grad=True) for s in (scores, scores, (30, 2, 3))

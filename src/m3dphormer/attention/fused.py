@@ -13,6 +13,7 @@ from m3dphormer.attention import native
 from m3dphormer.attention import ops as ops  # registers the operators
 from m3dphormer.attention.chunked import chunked
 from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.order import index_of
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.errors import UserError
 from m3dphormer.masks import Mask
@@ -31,8 +32,7 @@ def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Ten
     known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
     if not known or not native.ready():
         return chunked(scores, v, mask, dropout)
-    csr = mask.to_csr()
-    index = (csr.indptr, csr.indices, csr.transpose.indptr, csr.transpose.indices)
+    index = index_of(mask)
     drop = (dropout.p, dropout.seed, dropout.call) if dropout is not None else (0.0, 0, 0)
     out: Tensor
     if isinstance(scores, AdditiveScores):

@@ -21,7 +21,8 @@ INSTRUCTION_SETS = ("auto", "baseline", "avx2", "avx512")
 KERNELS = ("dot_forward", "dot_backward", "additive_forward", "additive_backward")
 _SIZES = ("rows", "entries", "heads", "width_k", "width_v")
 _TENSORS = (
-    *("indptr", "indices", "t_indptr", "t_indices", "q", "k", "v", "a", "b", "out", "lse"),
+    *("indptr", "indices", "t_indptr", "t_indices", "order"),
+    *("q", "k", "v", "a", "b", "out", "lse"),
     *("grad_out", "delta", "grad_q", "grad_k", "grad_v", "grad_a", "grad_b"),
 )
 

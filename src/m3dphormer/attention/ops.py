@@ -17,7 +17,7 @@ from m3dphormer.attention import native
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.errors import UserError
 
-_CSR = "Tensor indptr, Tensor indices, Tensor t_indptr, Tensor t_indices"
+_CSR = "Tensor indptr, Tensor indices, Tensor t_indptr, Tensor t_indices, Tensor? order"
 _DROP = "float dropout, SymInt seed, SymInt call"
 _SAVED = "Tensor grad_out, Tensor out, Tensor lse"
 
@@ -41,12 +41,12 @@ torch.library.define(
 
 @torch.library.impl("m3dphormer::dot", "CPU")
 def _dot(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _forward("dot_forward", {"q": q, "k": k, "v": v}, rest[:4], rest[4:7])
+    return _forward("dot_forward", {"q": q, "k": k, "v": v}, rest[:5], rest[5:8])
 
 
 @torch.library.impl("m3dphormer::additive", "CPU")
 def _additive(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _forward("additive_forward", {"a": a, "b": b, "v": v}, rest[:4], rest[4:7], rest[7])
+    return _forward("additive_forward", {"a": a, "b": b, "v": v}, rest[:5], rest[5:8], rest[8])
 
 
 @torch.library.impl("m3dphormer::dot_backward", "CPU")
@@ -54,7 +54,7 @@ def _dot_backward(
     grad_out: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> tuple[Tensor, ...]:
     saved = {"grad_out": grad_out, "out": out, "lse": lse}
-    return _backward("dot_backward", saved, {"q": q, "k": k, "v": v}, rest[:4], rest[4:7])
+    return _backward("dot_backward", saved, {"q": q, "k": k, "v": v}, rest[:5], rest[5:8])
 
 
 @torch.library.impl("m3dphormer::additive_backward", "CPU")
@@ -62,13 +62,13 @@ def _additive_backward(
     grad_out: Tensor, out: Tensor, lse: Tensor, a: Tensor, b: Tensor, v: Tensor, *rest: Any
 ) -> tuple[Tensor, ...]:
     saved, given = {"grad_out": grad_out, "out": out, "lse": lse}, {"a": a, "b": b, "v": v}
-    return _backward("additive_backward", saved, given, rest[:4], rest[4:7], rest[7])
+    return _backward("additive_backward", saved, given, rest[:5], rest[5:8], rest[8])
 
 
 def _forward(
     kernel: str,
     given: dict[str, Tensor],
-    csr: tuple[Tensor, ...],
+    csr: tuple[Tensor | None, ...],
     drop: tuple[float, int, int],
     slope: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
@@ -86,7 +86,7 @@ def _backward(
     kernel: str,
     saved: dict[str, Tensor],
     given: dict[str, Tensor],
-    csr: tuple[Tensor, ...],
+    csr: tuple[Tensor | None, ...],
     drop: tuple[float, int, int],
     slope: float = 0.0,
 ) -> tuple[Tensor, ...]:
@@ -102,7 +102,9 @@ def _backward(
     return tuple(grads.values())
 
 
-def _check(given: dict[str, Tensor], csr: tuple[Tensor, ...]) -> tuple[int, int, int, int, int]:
+def _check(
+    given: dict[str, Tensor], csr: tuple[Tensor | None, ...]
+) -> tuple[int, int, int, int, int]:
     """Refuse what the kernels cannot take; T, m, H and the two d_h."""
     x, y, v = given.values()
     kind = v.dtype
@@ -114,13 +116,13 @@ def _check(given: dict[str, Tensor], csr: tuple[Tensor, ...]) -> tuple[int, int,
         told = ", ".join(str(tuple(t.shape)) for t in given.values())
         raise UserError(f"Scores and values must have the same rows and heads. Got {told}.")
     rows, heads, width = shape_v
-    indptr, indices, t_indptr, t_indices = csr
-    entries = len(indices)
-    sizes = ((rows + 1,), (entries,), (rows + 1,), (entries,))
-    for part, size in zip(csr, sizes, strict=True):
+    index = [part for part in csr if part is not None]
+    entries = len(index[1])
+    sizes = ((rows + 1,), (entries,), (rows + 1,), (entries,), (rows,))
+    for part, size in zip(index, sizes, strict=False):
         if part.dtype != torch.int64 or part.shape != size:
             raise UserError(f"The mask's CSR must be int64, of {rows} rows.")
-    for tensor in (x, y, v, indptr, indices, t_indptr, t_indices):
+    for tensor in (x, y, v, *index):
         if not tensor.is_cpu:
             raise UserError("The fused kernels run on the CPU; a tensor is elsewhere.")
     return rows, entries, heads, shape[2] if dims == 3 else 0, width
@@ -134,8 +136,9 @@ def _check_saved(saved: dict[str, Tensor], v: Tensor) -> None:
             raise UserError(f"{name} must have the output's shape, type and device.")
 
 
-def _named(csr: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    return dict(zip(("indptr", "indices", "t_indptr", "t_indices"), csr, strict=True))
+def _named(csr: tuple[Tensor | None, ...]) -> dict[str, Tensor]:
+    names = ("indptr", "indices", "t_indptr", "t_indices", "order")
+    return {name: part for name, part in zip(names, csr, strict=True) if part is not None}
 
 
 def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -172,14 +175,14 @@ class _Attention(torch.autograd.Function):
             out, lse = getattr(torch.ops.m3dphormer, name).default(x, y, v, *rest)
         ctx.mark_non_differentiable(lse)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(out, lse, x, y, v, *rest[:4])
-        ctx.name, ctx.numbers = name, rest[4:]
+        ctx.save_for_backward(out, lse, x, y, v, *rest[:5])
+        ctx.name, ctx.numbers = name, rest[5:]
         return out, lse
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * (4 + len(ctx.numbers))
+        nothing = (None,) * (5 + len(ctx.numbers))
         if grad_out is None:
             return (None, None, None, None, *nothing)
         operator = getattr(torch.ops.m3dphormer, ctx.name + "_backward").default

@@ -59,19 +59,19 @@ def partition(data: Data, parts: int) -> Tensor:
     path = cache_dir("partitions", f"{content[:32]}.npy")
     stored = _stored(path, n, parts)
     if stored is None:
-        stored = _metis(links, n, parts)
+        stored = _filled(cut(index2ptr(links[0], n), links[1], parts).numpy(), parts)
         _store(path, stored)
     return torch.from_numpy(stored.astype(np.int64))
 
 
-def _metis(links: Tensor, n: int, parts: int) -> np.ndarray:
+def cut(starts: Tensor, neighbours: Tensor, parts: int) -> Tensor:
+    """METIS's part of each node of a symmetric graph in CSR form, [N]; some parts may be empty."""
     # Recursive bisection: k-way leaves many clusters empty on small graphs with many parts.
     dtype = pymetis.zero_copy_dtype()
-    starts, neighbours = (t.numpy().astype(dtype) for t in (index2ptr(links[0], n), links[1]))
-    adjacency = pymetis.CSRAdjacency(starts, neighbours)
+    adjacency = pymetis.CSRAdjacency(*(t.numpy().astype(dtype) for t in (starts, neighbours)))
     options = pymetis.Options(seed=SEED)
     _, member = pymetis.part_graph(parts, adjacency=adjacency, recursive=True, options=options)
-    return _filled(np.array(member, dtype=np.int32), parts)
+    return torch.from_numpy(np.array(member, dtype=np.int32))
 
 
 def _filled(member: np.ndarray, parts: int) -> np.ndarray:

@@ -12,97 +12,120 @@ namespace {
 
 template <class T> INLINE Vec<T> leaky(Vec<T> z, T slope) { return z > 0 ? z : z * slope; }
 
-template <class T, int D> struct Additive {
-  static void forward(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
-    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
-    constexpr int W = Lanes<T>::W;
-    Softmax<T> row(p, state);
-    row.clear(p);
-    T* s = static_cast<T*>(workspace);
-    uint32_t* hashes = reinterpret_cast<uint32_t*>(s + p.heads * kTile);
-    if (p.dropout)
-      for (int64_t h = 0; h < p.heads; ++h) hashes[h] = row_hash(p, u, h);
-    const T *a = static_cast<const T*>(p.a) + u * p.heads, *v = static_cast<const T*>(p.v);
-    for (int64_t e = begin; e < end; e += kTile) {
-      const int n = int(end - e < kTile ? end - e : kTile);
-      const int64_t* keys = p.indices + e;
-      gather(s, static_cast<const T*>(p.b), keys, n, p.heads);
-      for (int64_t h = 0; h < p.heads; ++h)
-        for (int j = 0; j < n; j += W) {
-          T* x = s + h * kTile + j;
-          store(x, leaky<T>(load(x) + a[h], T(p.slope)));
-        }
-      weigh(p, row, s, T(1), keys, n, hashes);
-      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v,
-                       behind(p, v, keys, e, n, p.heads * p.width_v));
+template <class T, int D, int H> struct AdditiveForward : Kernel<T, D, H> {
+  using K = Kernel<T, D, H>;
+  using Row = Softmax<T, D, H>;
+  static constexpr bool transposed = false;
+  static constexpr int tile = kTile;
+  static size_t state(const Problem& p) { return Row::bytes(p); }
+  static size_t spill(const Problem&) { return 0; }
+
+  const Table<T, D, H> v;
+
+  INLINE AdditiveForward(const Problem& p, void* workspace) : K(p, workspace), v(K::table(p.v, p.width_v)) {}
+
+  INLINE void run(const Tile& tile, void* state, char*) const {
+    const Problem& p = this->p;
+    const int64_t heads = this->heads();
+    Row row(p, state);
+    T *s = this->numbers(0), *w = p.dropout ? this->numbers(1) : s, *a = this->numbers(2);
+    gather<T, H>(s, static_cast<const T*>(p.b), tile, heads);
+    for (const Segment& at : tile) repeat<T, H>(a, static_cast<const T*>(p.a) + at.row * heads, at, heads);
+    for (int64_t c = 0; c < tile.n * heads; c += Lanes<T>::W)
+      store(s + c, leaky<T>(load(s + c) + load(a + c), T(p.slope)));
+    row.weigh(s, w, T(1), tile, a, this->hashes(0), this->hashes(1));
+    for (int i = 0; i < tile.count; ++i) {
+      accumulate(row.acc, w, v, tile, tile.segment[i], v.behind(tile));
+      if (tile.closes) finish_row(row, tile.segment[i].row, i);
     }
   }
 
-  // One key v against the queries that see it: grad_v_v, grad_b_v, and dz [entries, H] into spill.
-  static void backward(const Problem& given, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void* spill) {
-    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
+  INLINE void finish_row(const Row& row, int64_t u, int i) const {
+    row.close(u, i);
+    this->put(this->p.out, u, row.acc, v);
+  }
+
+  INLINE void finish(int64_t u, void* state) const { finish_row(Row(this->p, state), u, 0); }
+  static void merge(const Problem& p, void* into, void* from) { Row(p, into).merge(Row(p, from)); }
+};
+
+// Rows are keys: grad_v, grad_b, and dz [entries, H] into spill.
+template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
+  using K = Kernel<T, D, H>;
+  static constexpr bool transposed = true;
+  static constexpr int tile = kBackTile;
+  static size_t state(const Problem& p) { return p.heads * (p.width_v + 1) * sizeof(T); }
+  static size_t spill(const Problem& p) { return p.heads * sizeof(T); }
+
+  const Table<T, D, H> v, grad_out;
+
+  INLINE AdditiveBackward(const Problem& p, void* workspace)
+      : K(p, workspace), v(K::table(p.v, p.width_v)), grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void run(const Tile& tile, void* state, char* spill) const {
     constexpr int W = Lanes<T>::W;
-    T *grad_v = static_cast<T*>(state), *grad_b = grad_v + p.heads * p.width_v;
-    for (int64_t c = 0; c < p.heads * (p.width_v + 1); ++c) grad_v[c] = 0;
-    T *g = static_cast<T*>(workspace), *z = g + p.heads * kTile, *lse = z + p.heads * kTile, *delta = lse + p.heads * kTile;
-    T* dz = static_cast<T*>(spill);
-    uint32_t query[kTile];
-    const T* grad_out = static_cast<const T*>(p.grad_out);
-    const T* value = static_cast<const T*>(p.v) + v * p.heads * p.width_v;
-    const T *b = static_cast<const T*>(p.b) + v * p.heads, slope = T(p.slope);
-    const Hash<T> key = uint32_t(v) * kGolden - Hash<T>{};
-    for (int64_t e = begin; e < end; e += kBackTile, dz += kBackTile * p.heads) {
-      const int n = int(end - e < kBackTile ? end - e : kBackTile);
-      const int64_t* ids = p.t_indices + e;
-      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, {});
-      gather(z, static_cast<const T*>(p.a), ids, n, p.heads);
-      gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
-      gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
-      for (int j = 0; j < n; ++j) query[j] = uint32_t(ids[j]) * uint32_t(p.heads);
-      for (int64_t h = 0; h < p.heads; ++h) {
-        Vec<T> total = {};
-        for (int j = 0; j < n; j += W) {
-          const int64_t at = h * kTile + j;
-          const Vec<T> pre = load(z + at) + b[h];
-          const Vec<T> weight = exponential<T>(leaky<T>(pre, slope) - load(lse + at));
-          Vec<T> dropped = weight, grad = load(g + at);
-          if (p.dropout) {
-            const Hash<T> rows = mix<Hash<T>>((load_hash<T>(query + j) + uint32_t(h)) ^ p.step);
-            const Vec<T> factor = kept<T>(p, rows, key);
-            dropped *= factor, grad *= factor;
-          }
-          store(g + at, dropped);
-          const Vec<T> score = weight * (grad - load(delta + at));
-          const Vec<T> through = pre > 0 ? score : score * slope;
-          store(z + at, through);
-          total += lane<T>() < n - j ? through : Vec<T>{};
-        }
-        grad_b[h] += sum<T>(total);
+    const Problem& p = this->p;
+    const int64_t heads = this->heads();
+    T *grad_v = static_cast<T*>(state), *grad_b = grad_v + v.stride();
+    T *z = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
+    const T slope = T(p.slope);
+    scores(g, v, grad_out, tile, {});
+    gather<T, H>(z, static_cast<const T*>(p.a), tile, heads);
+    gather<T, H>(lse, static_cast<const T*>(p.lse), tile, heads);
+    for (const Segment& at : tile) repeat<T, H>(delta, static_cast<const T*>(p.b) + at.row * heads, at, heads);
+    for (int64_t c = 0; c < tile.n * heads; c += W) store(z + c, load(z + c) + load(delta + c));
+    gather<T, H>(delta, static_cast<const T*>(p.delta), tile, heads);
+    if (p.dropout) query_words<H>(this->hashes(0), this->hashes(1), p, tile);
+    for (int64_t c = 0; c < tile.n * heads; c += W) {
+      const Vec<T> pre = load(z + c);
+      const Vec<T> weight = exponential<T>(leaky<T>(pre, slope) - load(lse + c));
+      Vec<T> dropped = weight, grad = load(g + c);
+      if (p.dropout) {
+        const Vec<T> factor = kept<T>(p, mix<Hash<T>>(load_hash<T>(this->hashes(0) + c)) + load_hash<T>(this->hashes(1) + c));
+        dropped *= factor, grad *= factor;
       }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v,
-                       behind(p, grad_out, ids, e, n, p.heads * p.width_v));
-      scatter(dz, z, n, p.heads);
+      store(g + c, dropped);
+      const Vec<T> score = weight * (grad - load(delta + c));
+      store(z + c, pre > 0 ? score : score * slope);
+    }
+    std::memcpy(spill, z, tile.n * heads * sizeof(T));
+    for (const Segment& at : tile) {
+      for (int64_t h = 0; tile.opens && h < heads; ++h) grad_b[h] = 0;
+      add_over<T, H>(grad_b, z, at, heads);
+      accumulate(grad_v, g, grad_out, tile, at, grad_out.behind(tile));
+      if (tile.closes) finish(at.row, state);
     }
   }
 
-  // Spilled dz of the transpose's entries begin..end, added to their queries.
-  static void retire(const Problem& given, int64_t begin, int64_t end, const void* spill) {
-    const Problem p = given;
-    const T* dz = static_cast<const T*>(spill);
-    T* grad_a = static_cast<T*>(p.grad_a);
-    for (int64_t e = begin; e < end; ++e, dz += p.heads)
-      add_heads(grad_a + p.t_indices[e] * p.heads, dz, p.heads);
+  INLINE void finish(int64_t key, void* state) const {
+    const T* from = static_cast<T*>(state);
+    const int64_t heads = this->heads();
+    this->put(this->p.grad_v, key, from, v);
+    std::memcpy(static_cast<T*>(this->p.grad_b) + key * heads, from + v.stride(), heads * sizeof(T));
   }
 
-  static void finish_backward(const Problem& p, int64_t v, void* state) {
-    const int64_t size = p.heads * p.width_v;
-    std::memcpy(static_cast<T*>(p.grad_v) + v * size, state, size * sizeof(T));
-    std::memcpy(static_cast<T*>(p.grad_b) + v * p.heads, static_cast<T*>(state) + size, p.heads * sizeof(T));
-  }
-
-  static void merge_backward(const Problem& p, void* into, const void* from) {
-    add(static_cast<T*>(into), static_cast<const T*>(from), p.heads * (p.width_v + 1));
+  static void merge(const Problem& p, void* into, void* from) {
+    add(static_cast<T*>(into), static_cast<T*>(from), p.heads * (p.width_v + 1));
   }
 };
+
+// Spilled dz of the transpose's entries begin..end, added to their queries.
+template <class T, int H> void retire(const Problem& p, int64_t begin, int64_t end, const void* spill) {
+  const int64_t heads = H ? H : p.heads;
+  const T* dz = static_cast<const T*>(spill);
+  T* grad_a = static_cast<T*>(p.grad_a);
+  for (int64_t e = begin; e < end; ++e, dz += heads) {
+    T* into = grad_a + p.t_indices[e] * heads;
+    for (int64_t h = 0; h < heads; ++h) into[h] += dz[h];
+  }
+}
+
+// delta of the rows first..last, for the walk to come.
+template <class T, int D, int H> void deltas(const Problem& p, int64_t first, int64_t last) {
+  const int64_t size = p.heads * p.width_v;
+  const T *out = static_cast<const T*>(p.out), *grad = static_cast<const T*>(p.grad_out);
+  for (int64_t row = first; row < last; ++row)
+    row_deltas<T, D, H>(static_cast<T*>(p.delta) + row * p.heads, grad + row * size, out + row * size, p);
+}
 
 }  // namespace

@@ -20,15 +20,12 @@ bool fits(const Problem& p, int64_t bytes) {
   return p.width_v * (p.float64 ? 8 : 4) % bytes == 0;
 }
 
-// Softmax and dropout run along a row's keys: short rows leave the widest vectors mostly empty.
-bool short_rows(const Problem& p) { return p.entries < 12 * p.rows; }
-
 Kernels choose(const Problem& p) {
   Kernels kernels;
 #ifdef M3D_X86
   const int best = m3d_best_isa();
   const int isa = p.isa && p.isa < best ? p.isa : best;
-  if (isa >= 3 && fits(p, 64) && (p.isa == 3 || !short_rows(p))) return m3d_kernels_avx512(p, &kernels), kernels;
+  if (isa >= 3 && fits(p, 64)) return m3d_kernels_avx512(p, &kernels), kernels;
   if (isa >= 2 && (fits(p, 32) || !fits(p, 16))) return m3d_kernels_avx2(p, &kernels), kernels;
 #endif
   m3d_kernels_baseline(p, &kernels);
@@ -51,24 +48,19 @@ EXPORT int m3d_best_isa() {
 // Lets the caller see that both sides agree on the layout of Problem.
 EXPORT int64_t m3d_problem_size() { return int64_t(sizeof(Problem)); }
 
-EXPORT int m3d_dot_forward(const Problem* p) {
-  return walk(*p, p->indptr, p->indices, choose(*p).dot_forward, nullptr, 0);
-}
+EXPORT int m3d_dot_forward(const Problem* p) { return walk(*p, choose(*p).dot_forward); }
 
 EXPORT int m3d_dot_backward(const Problem* p) {
   const Kernels kernels = choose(*p);
-  const int failed = walk(*p, p->indptr, p->indices, kernels.dot_queries, nullptr, 0);
-  return failed ? failed : walk(*p, p->t_indptr, p->t_indices, kernels.dot_keys, nullptr, 0);
+  const int failed = walk(*p, kernels.dot_queries);
+  return failed ? failed : walk(*p, kernels.dot_keys);
 }
 
-EXPORT int m3d_additive_forward(const Problem* p) {
-  return walk(*p, p->indptr, p->indices, choose(*p).additive_forward, nullptr, 0);
-}
+EXPORT int m3d_additive_forward(const Problem* p) { return walk(*p, choose(*p).additive_forward); }
 
 EXPORT int m3d_additive_backward(const Problem* p) {
   const Kernels kernels = choose(*p);
-  const size_t spill = p->heads * (p->float64 ? 8 : 4);
   walk_rows(*p, kernels.deltas);
-  std::memset(p->grad_a, 0, p->rows * spill);
-  return walk(*p, p->t_indptr, p->t_indices, kernels.additive_backward, kernels.retire, spill);
+  std::memset(p->grad_a, 0, p->rows * kernels.additive_backward.spill);
+  return walk(*p, kernels.additive_backward, kernels.retire);
 }

@@ -11,119 +11,140 @@
 
 namespace {
 
-template <class T, int D> struct Dot {
-  static void forward(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
-    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
-    Softmax<T> row(p, state);
-    row.clear(p);
-    T* s = static_cast<T*>(workspace);
-    uint32_t* hashes = reinterpret_cast<uint32_t*>(s + p.heads * kTile);
-    if (p.dropout)
-      for (int64_t h = 0; h < p.heads; ++h) hashes[h] = row_hash(p, u, h);
-    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
-    const T *q = static_cast<const T*>(p.q) + u * stride_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
-    const T scale = T(p.scale);
-    for (int64_t e = begin; e < end; e += kTile) {
-      const int n = int(end - e < kTile ? end - e : kTile);
-      const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, {v, keys, n, stride_v});
-      weigh(p, row, s, scale, keys, n, hashes);
-      accumulate<T, D>(row.acc, s, v, keys, n, p.heads, p.width_v, behind(p, k, keys, e, n, stride_k));
+template <class T, int D, int H> struct DotForward : Kernel<T, D, H> {
+  using K = Kernel<T, D, H>;
+  using Row = Softmax<T, D, H>;
+  static constexpr bool transposed = false;
+  static constexpr int tile = kTile;
+  static size_t state(const Problem& p) { return Row::bytes(p); }
+  static size_t spill(const Problem&) { return 0; }
+
+  const Table<T, D, H> q, k, v;
+
+  INLINE DotForward(const Problem& p, void* workspace)
+      : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)) {}
+
+  INLINE void run(const Tile& tile, void* state, char*) const {
+    Row row(this->p, state);
+    T *s = this->numbers(0), *w = this->p.dropout ? this->numbers(1) : s;
+    scores(s, q, k, tile, v.behind(tile));
+    row.weigh(s, w, T(this->p.scale), tile, this->numbers(2), this->hashes(0), this->hashes(1));
+    for (int i = 0; i < tile.count; ++i) {
+      accumulate(row.acc, w, v, tile, tile.segment[i], k.behind(tile));
+      if (tile.closes) finish_row(row, tile.segment[i].row, i);
     }
   }
 
-  // One row u against its keys: grad_q_u, and delta_u for the walk to come.
-  static void queries(const Problem& given, int64_t u, int64_t begin, int64_t end, void* state, void* workspace, void*) {
-    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
+  INLINE void finish_row(const Row& row, int64_t u, int i) const {
+    row.close(u, i);
+    this->put(this->p.out, u, row.acc, v);
+  }
+
+  INLINE void finish(int64_t u, void* state) const { finish_row(Row(this->p, state), u, 0); }
+  static void merge(const Problem& p, void* into, void* from) { Row(p, into).merge(Row(p, from)); }
+};
+
+// Rows are queries: grad_q, and delta for the walk to come.
+template <class T, int D, int H> struct DotQueries : Kernel<T, D, H> {
+  using K = Kernel<T, D, H>;
+  static constexpr bool transposed = false;
+  static constexpr int tile = kBackTile;
+  static size_t state(const Problem& p) { return p.heads * p.width_k * sizeof(T); }
+  static size_t spill(const Problem&) { return 0; }
+
+  const Table<T, D, H> q, k, v, out, grad_out;
+
+  INLINE DotQueries(const Problem& p, void* workspace)
+      : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)),
+        out(K::table(p.out, p.width_v)), grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void run(const Tile& tile, void* state, char*) const {
     constexpr int W = Lanes<T>::W;
-    T* grad_q = static_cast<T*>(state);
-    for (int64_t c = 0; c < p.heads * p.width_k; ++c) grad_q[c] = 0;
-    T *s = static_cast<T*>(workspace), *g = s + p.heads * kTile;
-    uint32_t hashes[kTile];
-    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
-    const T *q = static_cast<const T*>(p.q) + u * stride_k, *k = static_cast<const T*>(p.k), *v = static_cast<const T*>(p.v);
-    const T* grad_out = static_cast<const T*>(p.grad_out) + u * stride_v;
-    const T *lse = static_cast<const T*>(p.lse) + u * p.heads, *out = static_cast<const T*>(p.out) + u * stride_v;
-    T* delta = grad_q + stride_k;
-    row_deltas<T>(delta, grad_out, out, p);
+    const Problem& p = this->p;
+    const int64_t heads = this->heads();
+    T *grad_q = static_cast<T*>(state), *deltas = static_cast<T*>(p.delta);
+    T *s = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
     const T scale = T(p.scale);
-    for (int64_t e = begin; e < end; e += kBackTile) {
-      const int n = int(end - e < kBackTile ? end - e : kBackTile);
-      const int64_t* keys = p.indices + e;
-      scores<T, D>(s, q, k, keys, n, p.heads, p.width_k, {});
-      scores<T, D>(g, grad_out, v, keys, n, p.heads, p.width_v, behind(p, v, keys, e, n, stride_v));
-      if (p.dropout) key_hashes(hashes, keys, n);
-      for (int64_t h = 0; h < p.heads; ++h) {
-        const uint32_t hash = row_hash(p, u, h);
-        for (int j = 0; j < n; j += W) {
-          const int64_t at = h * kTile + j;
-          const Vec<T> weight = exponential<T>(load(s + at) * scale - lse[h]);
-          Vec<T> grad = load(g + at);
-          if (p.dropout) grad *= kept<T>(p, hash - Hash<T>{}, load_hash<T>(hashes + j));
-          store(s + at, weight * (grad - delta[h]) * scale);
-        }
+    scores(s, q, k, tile, {});
+    scores(g, grad_out, v, tile, v.behind(tile));
+    for (const Segment& at : tile) {
+      if (tile.opens) row_deltas<T, D, H>(deltas + at.row * heads, grad_out.row(at.row), out.row(at.row), p);
+      repeat<T, H>(delta, deltas + at.row * heads, at, heads);
+      repeat<T, H>(lse, static_cast<const T*>(p.lse) + at.row * heads, at, heads);
+    }
+    if (p.dropout) entry_words<H>(this->hashes(0), this->hashes(1), p, tile);
+    for (int64_t c = 0; c < tile.n * heads; c += W) {
+      const Vec<T> weight = exponential<T>(load(s + c) * scale - load(lse + c));
+      Vec<T> grad = load(g + c);
+      if (p.dropout) grad *= kept<T>(p, load_hash<T>(this->hashes(0) + c));
+      store(s + c, weight * (grad - load(delta + c)) * scale);
+    }
+    for (const Segment& at : tile) {
+      accumulate(grad_q, s, k, tile, at, k.behind(tile));
+      if (tile.closes) finish(at.row, state);
+    }
+  }
+
+  INLINE void finish(int64_t u, void* state) const {
+    this->put(this->p.grad_q, u, static_cast<T*>(state), q);
+  }
+
+  static void merge(const Problem& p, void* into, void* from) {
+    add(static_cast<T*>(into), static_cast<T*>(from), p.heads * p.width_k);
+  }
+};
+
+// Rows are keys: grad_k and grad_v.
+template <class T, int D, int H> struct DotKeys : Kernel<T, D, H> {
+  using K = Kernel<T, D, H>;
+  static constexpr bool transposed = true;
+  static constexpr int tile = kBackTile;
+  static size_t state(const Problem& p) { return p.heads * (p.width_k + p.width_v) * sizeof(T); }
+  static size_t spill(const Problem&) { return 0; }
+
+  const Table<T, D, H> q, k, v, grad_out;
+
+  INLINE DotKeys(const Problem& p, void* workspace)
+      : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)),
+        grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void run(const Tile& tile, void* state, char*) const {
+    constexpr int W = Lanes<T>::W;
+    const Problem& p = this->p;
+    const int64_t heads = this->heads();
+    T *grad_k = static_cast<T*>(state), *grad_v = grad_k + k.stride();
+    T *s = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
+    const T scale = T(p.scale);
+    scores(s, k, q, tile, {});
+    scores(g, v, grad_out, tile, {});
+    gather<T, H>(lse, static_cast<const T*>(p.lse), tile, heads);
+    gather<T, H>(delta, static_cast<const T*>(p.delta), tile, heads);
+    if (p.dropout) query_words<H>(this->hashes(0), this->hashes(1), p, tile);
+    for (int64_t c = 0; c < tile.n * heads; c += W) {
+      const Vec<T> weight = exponential<T>(load(s + c) * scale - load(lse + c));
+      Vec<T> dropped = weight, grad = load(g + c);
+      if (p.dropout) {
+        const Vec<T> factor = kept<T>(p, mix<Hash<T>>(load_hash<T>(this->hashes(0) + c)) + load_hash<T>(this->hashes(1) + c));
+        dropped *= factor, grad *= factor;
       }
-      accumulate<T, D>(grad_q, s, k, keys, n, p.heads, p.width_k, behind(p, k, keys, e, n, stride_k));
+      store(g + c, dropped);
+      store(s + c, weight * (grad - load(delta + c)) * scale);
+    }
+    for (const Segment& at : tile) {
+      accumulate(grad_v, g, grad_out, tile, at, grad_out.behind(tile));
+      accumulate(grad_k, s, q, tile, at, q.behind(tile));
+      if (tile.closes) finish(at.row, state);
     }
   }
 
-  // One key v against the queries that see it: grad_k_v and grad_v_v.
-  static void keys(const Problem& given, int64_t v, int64_t begin, int64_t end, void* state, void* workspace, void*) {
-    const Problem p = given;  // a copy: no store can change it, so its fields stay in registers
-    constexpr int W = Lanes<T>::W;
-    T *grad_k = static_cast<T*>(state), *grad_v = grad_k + p.heads * p.width_k;
-    for (int64_t c = 0; c < p.heads * (p.width_k + p.width_v); ++c) grad_k[c] = 0;
-    T *s = static_cast<T*>(workspace), *g = s + p.heads * kTile, *lse = g + p.heads * kTile, *delta = lse + p.heads * kTile;
-    uint32_t query[kTile];
-    const T *q = static_cast<const T*>(p.q), *grad_out = static_cast<const T*>(p.grad_out);
-    const int64_t stride_k = p.heads * p.width_k, stride_v = p.heads * p.width_v;
-    const T *k = static_cast<const T*>(p.k) + v * stride_k, *value = static_cast<const T*>(p.v) + v * stride_v;
-    const T scale = T(p.scale);
-    const Hash<T> key = uint32_t(v) * kGolden - Hash<T>{};
-    for (int64_t e = begin; e < end; e += kBackTile) {
-      const int n = int(end - e < kBackTile ? end - e : kBackTile);
-      const int64_t* ids = p.t_indices + e;
-      scores<T, D>(s, k, q, ids, n, p.heads, p.width_k, {});
-      scores<T, D>(g, value, grad_out, ids, n, p.heads, p.width_v, {});
-      gather(lse, static_cast<const T*>(p.lse), ids, n, p.heads);
-      gather(delta, static_cast<const T*>(p.delta), ids, n, p.heads);
-      for (int j = 0; j < n; ++j) query[j] = uint32_t(ids[j]) * uint32_t(p.heads);
-      for (int64_t h = 0; h < p.heads; ++h)
-        for (int j = 0; j < n; j += W) {
-          const int64_t at = h * kTile + j;
-          const Vec<T> weight = exponential<T>(load(s + at) * scale - load(lse + at));
-          Vec<T> dropped = weight, grad = load(g + at);
-          if (p.dropout) {
-            const Hash<T> rows = mix<Hash<T>>((load_hash<T>(query + j) + uint32_t(h)) ^ p.step);
-            const Vec<T> factor = kept<T>(p, rows, key);
-            dropped *= factor, grad *= factor;
-          }
-          store(g + at, dropped);
-          store(s + at, weight * (grad - load(delta + at)) * scale);
-        }
-      accumulate<T, D>(grad_v, g, grad_out, ids, n, p.heads, p.width_v, behind(p, grad_out, ids, e, n, stride_v));
-      accumulate<T, D>(grad_k, s, q, ids, n, p.heads, p.width_k, behind(p, q, ids, e, n, stride_k));
-    }
+  INLINE void finish(int64_t key, void* state) const {
+    const T* from = static_cast<T*>(state);
+    this->put(this->p.grad_k, key, from, k);
+    this->put(this->p.grad_v, key, from + k.stride(), v);
   }
 
-  static void finish_queries(const Problem& p, int64_t u, void* state) {
-    const int64_t size = p.heads * p.width_k;
-    std::memcpy(static_cast<T*>(p.grad_q) + u * size, state, size * sizeof(T));
-    std::memcpy(static_cast<T*>(p.delta) + u * p.heads, static_cast<T*>(state) + size, p.heads * sizeof(T));
-  }
-
-  static void finish_keys(const Problem& p, int64_t v, void* state) {
-    const int64_t size = p.heads * p.width_k, size_v = p.heads * p.width_v;
-    std::memcpy(static_cast<T*>(p.grad_k) + v * size, state, size * sizeof(T));
-    std::memcpy(static_cast<T*>(p.grad_v) + v * size_v, static_cast<T*>(state) + size, size_v * sizeof(T));
-  }
-
-  static void merge_queries(const Problem& p, void* into, const void* from) {
-    add(static_cast<T*>(into), static_cast<const T*>(from), p.heads * p.width_k);
-  }
-
-  static void merge_keys(const Problem& p, void* into, const void* from) {
-    add(static_cast<T*>(into), static_cast<const T*>(from), p.heads * (p.width_k + p.width_v));
+  static void merge(const Problem& p, void* into, void* from) {
+    add(static_cast<T*>(into), static_cast<T*>(from), p.heads * (p.width_k + p.width_v));
   }
 };
 

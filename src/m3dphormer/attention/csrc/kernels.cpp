@@ -7,34 +7,39 @@
 
 namespace {
 
-template <class T, int D> Kernels table(const Problem& p) {
-  const size_t tile = p.heads * kTile * sizeof(T), hashes = p.heads * sizeof(uint32_t);
-  const size_t k = p.heads * p.width_k * sizeof(T), v = p.heads * p.width_v * sizeof(T), b = p.heads * sizeof(T);
-  using F = Dot<T, D>;
-  using A = Additive<T, D>;
-  Kernels all;
-  all.dot_forward = {Softmax<T>::bytes(p), tile + hashes, F::forward, merge_softmax<T>, finish_softmax<T>};
-  all.dot_queries = {k + b, 2 * tile, F::queries, F::merge_queries, F::finish_queries};
-  all.dot_keys = {k + v, 4 * tile, F::keys, F::merge_keys, F::finish_keys};
-  all.additive_forward = {Softmax<T>::bytes(p), tile + hashes, A::forward, merge_softmax<T>, finish_softmax<T>};
-  all.additive_backward = {v + b, 4 * tile, A::backward, A::merge_backward, A::finish_backward};
-  all.deltas = deltas<T>;
-  all.retire = A::retire;
-  return all;
+template <class T, int D, int H> Kernels table(const Problem& p) {
+  return {pass<DotForward<T, D, H>>(p),       pass<DotQueries<T, D, H>>(p),       pass<DotKeys<T, D, H>>(p),
+          pass<AdditiveForward<T, D, H>>(p), pass<AdditiveBackward<T, D, H>>(p), deltas<T, D, H>,
+          retire<T, H>};
 }
 
-template <class T> Kernels of_width(const Problem& p) {
-  constexpr int W = Lanes<T>::W;
-  const bool same = p.width_k == p.width_v || p.k == nullptr;
-  if (same && p.width_v == W) return table<T, 1>(p);
-  if (same && p.width_v == 2 * W) return table<T, 2>(p);
-  if (same && p.width_v == 4 * W) return table<T, 4>(p);
-  if (same && p.width_v == 8 * W) return table<T, 8>(p);
-  return table<T, 0>(p);
+// The shapes that have kernels of their own: 1, 2, 4 or 8 heads of a few vectors, up to 256 numbers, in float32.
+template <int D, int H> bool chosen(const Problem& p, Kernels* kernels) {
+  constexpr int W = Lanes<float>::W;
+  if constexpr (D * H * W <= 256 && H <= W) {
+    if (p.heads != H || p.width_v != D * W || (p.k && p.width_k != D * W)) return false;
+    *kernels = table<float, D, H>(p);
+    return true;
+  }
+  return false;
+}
+
+template <int D> bool chosen(const Problem& p, Kernels* kernels) {
+  return chosen<D, 1>(p, kernels) || chosen<D, 2>(p, kernels) || chosen<D, 4>(p, kernels) || chosen<D, 8>(p, kernels);
+}
+
+void choose(const Problem& p, Kernels* kernels) {
+  if (p.float64) *kernels = table<double, 0, 0>(p);
+#if M3D_BYTES == 64
+  else if (chosen<1>(p, kernels) || chosen<2>(p, kernels) || chosen<4>(p, kernels)) return;
+#elif M3D_BYTES == 32
+  else if (chosen<2>(p, kernels) || chosen<4>(p, kernels) || chosen<8>(p, kernels)) return;
+#else
+  else if (chosen<4>(p, kernels) || chosen<8>(p, kernels)) return;
+#endif
+  else *kernels = table<float, 0, 0>(p);
 }
 
 }  // namespace
 
-void M3D_KERNELS(const Problem& p, Kernels* kernels) {
-  *kernels = p.float64 ? of_width<double>(p) : of_width<float>(p);
-}
+void M3D_KERNELS(const Problem& p, Kernels* kernels) { choose(p, kernels); }

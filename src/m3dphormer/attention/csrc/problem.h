@@ -15,6 +15,7 @@ struct Problem {
   const int64_t* indices;    // [m], keys
   const int64_t* t_indptr;   // [T + 1], the transpose: rows are keys
   const int64_t* t_indices;  // [m], queries
+  const int64_t* order;      // [T], which row lies at each place of both; null: row i at place i
 
   const void *q, *k, *v;  // [T, H, d_h]
   const void *a, *b;      // [T, H], additive scores
@@ -35,14 +36,16 @@ struct Problem {
   int32_t float64;  // 0: tensors are float32
 };
 
-// What the kernels need of the walk over a row (see walk.cpp). A row's keys, or a piece of them,
-// are folded into a state; the states of a long row's pieces are merged; finish writes the row.
+// One walk over the rows of the mask, or of its transpose; see pass.h for the kernels and walk.cpp for the walk.
 struct Pass {
-  size_t state;      // bytes
+  size_t state;      // bytes of a row's state
   size_t workspace;  // bytes, per thread
-  void (*fold)(const Problem&, int64_t row, int64_t begin, int64_t end, void* state, void* workspace, void* spill);
-  void (*merge)(const Problem&, void* into, const void* from);
-  void (*finish)(const Problem&, int64_t row, void* state);
+  size_t spill;      // bytes that an entry spills
+  bool transposed;
+  void (*rows)(const Problem&, int64_t first, int64_t last, int64_t longest, void* state, void* workspace, char* spill);
+  void (*piece)(const Problem&, int64_t row, int64_t begin, int64_t end, void* state, void* workspace, char* spill);
+  void (*merge)(const Problem&, void* into, void* from);
+  void (*finish)(const Problem&, int64_t row, void* state, void* workspace);
 };
 
 struct Kernels {

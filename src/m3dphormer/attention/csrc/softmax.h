@@ -5,108 +5,92 @@
 #pragma once
 #include "exp.h"
 #include "hash.h"
-#include "tile.h"
+#include "pass.h"
 
 namespace {
 
-// The state of a row: m [H], l [H], acc [H, d_h].
-template <class T> struct Softmax {
-  T *top, *total, *acc;
+// The state of a row: acc [H, d_h], m [H], l [H].
+template <class T, int D, int H> struct Softmax {
+  const Problem& p;
+  T *acc, *top, *total;
 
   INLINE Softmax(const Problem& p, void* state)
-      : top(static_cast<T*>(state)), total(top + p.heads), acc(total + p.heads) {}
+      : p(p), acc(static_cast<T*>(state)), top(acc + heads() * width()), total(top + heads()) {}
 
-  INLINE void clear(const Problem& p) {
-    for (int64_t h = 0; h < p.heads; ++h) top[h] = -std::numeric_limits<T>::infinity(), total[h] = 0;
-    for (int64_t c = 0; c < p.heads * p.width_v; ++c) acc[c] = 0;
+  INLINE int64_t heads() const { return H ? H : p.heads; }
+  INLINE int64_t width() const { return D ? D * Lanes<T>::W : p.width_v; }
+  static size_t bytes(const Problem& p) { return (p.width_v + 2 * kTile) * p.heads * sizeof(T); }  // a tile has many rows
+
+  // Scores s [n, H], to be scaled, become weights in s and dropped weights in w; m and l of the tile's rows follow.
+  INLINE void weigh(T* s, T* w, T scale, const Tile& tile, T* tops, uint32_t* words, uint32_t* scratch) {
+    constexpr int W = Lanes<T>::W;
+    const int64_t size = tile.n * heads();
+    int i = 0;
+    for (const Segment& at : tile) {
+      T* high = top + i++ * 2 * heads();
+      if (tile.opens)
+        for (int64_t h = 0; h < heads(); ++h) high[h] = -std::numeric_limits<T>::infinity(), high[heads() + h] = 0;
+      else
+        for (int64_t h = 0; h < heads(); ++h) tops[h] = high[h];
+      raise_over<T, H>(high, s, scale, at, heads());
+      if (!tile.opens) fade(tops);
+      repeat<T, H>(tops, high, at, heads());
+    }
+    if (p.dropout) entry_words<H>(words, scratch, p, tile);
+    for (int64_t c = 0; c < size; c += W) {
+      const Vec<T> weight = exponential<T>(load(s + c) * scale - load(tops + c));
+      store(s + c, weight);
+      if (p.dropout) store(w + c, weight * kept<T>(p, load_hash<T>(words + c)));
+    }
+    i = 0;
+    for (const Segment& at : tile) add_over<T, H>(total + i++ * 2 * heads(), s, at, heads());
   }
 
-  static size_t bytes(const Problem& p) { return (2 + p.width_v) * p.heads * sizeof(T); }
+  // A larger m has come: what was summed under the smaller one shrinks.
+  INLINE void fade(const T* before) {
+    for (int64_t h = 0; h < heads(); ++h) {
+      if (top[h] == before[h]) continue;
+      const T factor = exponential_of<T>(before[h] - top[h]);
+      total[h] *= factor;
+      for (int64_t c = h * width(); c < (h + 1) * width(); ++c) acc[c] *= factor;
+    }
+  }
+
+  // Row i of the tile is done: acc becomes its output, and its lse is written.
+  INLINE void close(int64_t row, int i) const {
+    T* lse = static_cast<T*>(p.lse) + row * heads();
+    const T *high = top + i * 2 * heads(), *sums = total + i * 2 * heads();
+    for (int64_t h = 0; h < heads(); ++h) {
+      const bool empty = sums[h] == 0;
+      const T share = empty ? T(0) : T(1) / sums[h];
+      for (int64_t c = h * width(); c < (h + 1) * width(); ++c) acc[c] *= share;
+      lse[h] = empty ? T(0) : high[h] + std::log(sums[h]);
+    }
+  }
+
+  void merge(const Softmax& other) {
+    for (int64_t h = 0; h < heads(); ++h) {
+      const T most = top[h] > other.top[h] ? top[h] : other.top[h];
+      const T mine = exponential_of<T>(top[h] - most), theirs = exponential_of<T>(other.top[h] - most);
+      for (int64_t c = h * width(); c < (h + 1) * width(); ++c) acc[c] = acc[c] * mine + other.acc[c] * theirs;
+      total[h] = total[h] * mine + other.total[h] * theirs;
+      top[h] = most;
+    }
+  }
 };
 
-template <class T> INLINE void scale_by(T* x, T factor, int64_t n) {
-  for (int64_t c = 0; c < n; ++c) x[c] *= factor;
-}
-
-INLINE void key_hashes(uint32_t* hashes, const int64_t* keys, int n) {
-  for (int j = 0; j < n; ++j) hashes[j] = uint32_t(keys[j]) * kGolden;
-}
-
-// Scores s [H, kTile], to be scaled, become the weights of the tile, and the row's state follows the new maximum.
-template <class T>
-INLINE void weigh(const Problem& p, Softmax<T>& row, T* s, T scale, const int64_t* keys, int n, const uint32_t* rows) {
-  constexpr int W = Lanes<T>::W;
-  uint32_t hashes[kTile];
-  if (p.dropout) key_hashes(hashes, keys, n);
-  for (int64_t h = 0; h < p.heads; ++h) {
-    T* x = s + h * kTile;
-    Vec<T> high = all<T>(row.top[h]);
-    for (int j = 0; j < n; j += W) {
-      const Vec<T> here = lane<T>() < n - j ? load(x + j) * scale : all<T>(-std::numeric_limits<T>::infinity());
-      store(x + j, here);
-      high = larger<T>(here, high);
-    }
-    const T top = largest<T>(high), before = row.top[h];
-    if (top != before && row.total[h] != 0) {
-      const T fade = exponential_of<T>(before - top);
-      row.total[h] *= fade;
-      scale_by(row.acc + h * p.width_v, fade, p.width_v);
-    }
-    row.top[h] = top;
-    Vec<T> total = {};
-    for (int j = 0; j < n; j += W) {
-      Vec<T> weight = exponential<T>(load(x + j) - top);
-      weight = lane<T>() < n - j ? weight : Vec<T>{};  // -inf less -inf is no weight
-      total += weight;
-      if (p.dropout) weight *= kept<T>(p, rows[h] - Hash<T>{}, load_hash<T>(hashes + j));
-      store(x + j, weight);
-    }
-    row.total[h] += sum<T>(total);
-  }
-}
-
-template <class T> void merge_softmax(const Problem& p, void* into, const void* from) {
-  Softmax<T> x(p, into), y(p, const_cast<void*>(from));
-  for (int64_t h = 0; h < p.heads; ++h) {
-    const T top = x.top[h] > y.top[h] ? x.top[h] : y.top[h];
-    const T fade_x = exponential_of<T>(x.top[h] - top), fade_y = exponential_of<T>(y.top[h] - top);
-    for (int64_t c = h * p.width_v; c < (h + 1) * p.width_v; ++c) x.acc[c] = x.acc[c] * fade_x + y.acc[c] * fade_y;
-    x.total[h] = x.total[h] * fade_x + y.total[h] * fade_y;
-    x.top[h] = top;
-  }
-}
-
-template <class T> void finish_softmax(const Problem& p, int64_t row, void* state) {
-  Softmax<T> x(p, state);
-  T* out = static_cast<T*>(p.out) + row * p.heads * p.width_v;
-  T* lse = static_cast<T*>(p.lse) + row * p.heads;
-  for (int64_t h = 0; h < p.heads; ++h) {
-    const bool empty = x.total[h] == 0;
-    const T share = empty ? T(0) : T(1) / x.total[h];
-    for (int64_t c = h * p.width_v; c < (h + 1) * p.width_v; ++c) out[c] = x.acc[c] * share;
-    lse[h] = empty ? T(0) : x.top[h] + std::log(x.total[h]);
-  }
-}
-
 // delta[h] = grad_out[h] . out[h] of one row, the mean of its weights' gradients.
-template <class T> INLINE void row_deltas(T* delta, const T* grad_out, const T* out, const Problem& p) {
+template <class T, int D, int H> INLINE void row_deltas(T* delta, const T* grad_out, const T* out, const Problem& p) {
   constexpr int W = Lanes<T>::W;
-  for (int64_t h = 0; h < p.heads; ++h) {
-    const T *x = out + h * p.width_v, *y = grad_out + h * p.width_v;
+  const int64_t heads = H ? H : p.heads, width = D ? D * W : p.width_v;
+  for (int64_t h = 0; h < heads; ++h) {
+    const T *x = out + h * width, *y = grad_out + h * width;
     Vec<T> part = {};
     int64_t c = 0;
-    for (; c + W <= p.width_v; c += W) part += load(x + c) * load(y + c);
+    for (; c + W <= width; c += W) part += load(x + c) * load(y + c);
     T total = sum<T>(part);
-    for (; c < p.width_v; ++c) total += x[c] * y[c];
+    for (; c < width; ++c) total += x[c] * y[c];
     delta[h] = total;
-  }
-}
-
-template <class T> void deltas(const Problem& p, int64_t row, int64_t end) {
-  const T *out = static_cast<const T*>(p.out), *grad = static_cast<const T*>(p.grad_out);
-  for (; row < end; ++row) {
-    const int64_t at = row * p.heads * p.width_v;
-    row_deltas<T>(static_cast<T*>(p.delta) + row * p.heads, grad + at, out + at, p);
   }
 }
 

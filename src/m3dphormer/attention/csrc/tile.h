@@ -1,8 +1,9 @@
-// A tile is up to kTile entries of one CSR row. Two products carry all the traffic:
-//   scores:      s[h, j] = x[h] . Y[idx[j], h]          (one row against the tile's rows)
-//   accumulate:  acc[h] += sum_j w[h, j] Y[idx[j], h]    (the tile's rows, weighed)
+// A tile is a run of CSR entries: those of several short rows, or a stretch of one long row. Its numbers lie
+// entry by entry, x[j, h], as the rows of [T, H] tensors do. Two products carry all the traffic:
+//   scores:      s[j, h] = x[h] . Y[idx[j], h]           (one row against the rows of its entries)
+//   accumulate:  acc[h] += sum_j w[j, h] Y[idx[j], h]    (the rows of its entries, weighed)
 // for all heads at once, so that a node's row of H * d_h numbers is read in one piece.
-// D is d_h in vectors where that is a whole, known number; 0 means any d_h.
+// The template's H is the number of heads and D is d_h in vectors; both 0 mean any.
 #pragma once
 #include "problem.h"
 #include "vector.h"
@@ -12,146 +13,197 @@ namespace {
 constexpr int kTile = 32;
 constexpr int kBackTile = 16;  // backward reads a tile's rows twice: they must stay in the first cache
 
-// Rows to bring into the cache while a tile is at work: with its entry j, row idx[j] of Y. Rows
-// behind the tile are the next tile's, or the next row's.
+// One row's entries of a tile.
+struct Segment {
+  int64_t row;
+  int begin, end;
+};
+
+struct Tile {
+  const int64_t* idx;  // the keys, or in the transpose the queries, of its entries
+  int64_t left;        // entries of the mask behind the tile
+  int n, count;
+  bool opens, closes;  // whether its rows begin here, and end here
+  Segment segment[kTile];
+
+  const Segment* begin() const { return segment; }
+  const Segment* end() const { return segment + count; }
+};
+
+// Numbers in a tile's buffer: loops over its lanes run to the end of the last vector.
+template <class T> INLINE int64_t tile_size(int64_t heads) { return heads * kTile + Lanes<T>::W; }
+
+// Rows to bring into the second cache while a tile is at work: with its entry j, row idx[j] of Y.
 template <class T> struct Ahead {
   const T* Y;
   const int64_t* idx;
   int64_t n, stride;
 
+  INLINE Ahead from(int j) const { return {Y, idx + j, n - j, stride}; }
   INLINE void fetch(int j) const {
     if (j >= n) return;
     const char* row = reinterpret_cast<const char*>(Y + idx[j] * stride);
-    for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte);
+    for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte, 0, 2);
   }
 };
 
-// As many rows behind a tile of n entries at e as it has itself, where the mask goes on so far.
-template <class T>
-INLINE Ahead<T> behind(const Problem& p, const T* Y, const int64_t* idx, int64_t e, int n, int64_t stride) {
-  const int64_t left = p.entries - e - n;
-  return {Y, idx + n, left < n ? left : n, stride};
-}
+// A tensor [T, H, d_h] whose rows are gathered.
+template <class T, int D, int H> struct Table {
+  const T* data;
+  int64_t any_heads, any_width;
 
-// Entries j to j + R of scores; the R dot products of a head are summed across lanes together.
-template <class T, int D, int R>
-INLINE void scores_of(T* s, const T* x, const T* Y, const int64_t* idx, int64_t heads, int64_t width) {
+  INLINE int64_t heads() const { return H ? H : any_heads; }
+  INLINE int64_t width() const { return D ? D * Lanes<T>::W : any_width; }
+  INLINE int64_t stride() const { return heads() * width(); }
+  INLINE const T* row(int64_t at) const { return data + at * stride(); }
+
+  // As many rows behind a tile as it has itself, where the mask goes on so far.
+  INLINE Ahead<T> behind(const Tile& tile) const {
+        return {data, tile.idx + tile.n, tile.left < tile.n ? tile.left : tile.n, stride()};
+  }
+};
+
+template <class T, int D, int H>
+INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, int n, Ahead<T> ahead) {
   constexpr int W = Lanes<T>::W;
-  const int64_t whole = D ? D : width / W;
-  const T* row[R];
-  for (int i = 0; i < R; ++i) row[i] = Y + idx[i] * heads * width;
-  for (int64_t h = 0; h < heads; ++h) {
-    const int64_t at = h * width;
-    Vec<T> part[4] = {};
-    for (int64_t c = 0; c < whole; ++c) {
-      const Vec<T> mine = load(x + at + c * W);
-      for (int i = 0; i < R; ++i) part[i] += mine * load(row[i] + at + c * W);
+  if constexpr (H > 0) {
+    constexpr int E = H < 4 ? 4 / H : 1;  // entries whose sums across lanes are taken together
+    Vec<T> mine[H * D];
+    for (int c = 0; c < H * D; ++c) mine[c] = load(x + c * W);
+    for (int j = 0; j < n; j += E) {
+      const T* row[E];
+      for (int i = 0; i < E; ++i) {
+        ahead.fetch(j + i);
+        row[i] = Y.row(idx[j + i < n ? j + i : n - 1]);
+      }
+      for (int at = 0; at < E * H; at += 4) {
+        Vec<T> part[4];
+        for (int i = 0; i < 4; ++i) {
+          const int h = (at + i) % H;
+          const T* theirs = row[(at + i) / H] + h * D * W;
+          part[i] = mine[h * D] * load(theirs);
+          for (int c = 1; c < D; ++c) part[i] += mine[h * D + c] * load(theirs + c * W);
+        }
+        sum4(s + j * H + at, part[0], part[1], part[2], part[3]);
+      }
     }
-    T* out = s + h * kTile;
-    sum4(out, part[0], part[1], part[2], part[3]);
-    if (D == 0)
-      for (int64_t c = whole * W; c < width; ++c)
-        for (int i = 0; i < R; ++i) out[i] += x[at + c] * row[i][at + c];
+  } else {
+    const int64_t heads = Y.heads(), width = Y.width();
+    for (int j = 0; j < n; ++j) {
+      ahead.fetch(j);
+      for (int64_t h = 0; h < heads; ++h) {
+        const T *mine = x + h * width, *theirs = Y.row(idx[j]) + h * width;
+        Vec<T> part = {};
+        int64_t c = 0;
+        for (; c + W <= width; c += W) part += load(mine + c) * load(theirs + c);
+        T total = sum<T>(part);
+        for (; c < width; ++c) total += mine[c] * theirs[c];
+        s[j * heads + h] = total;
+      }
+    }
   }
 }
 
-template <class T, int D>
-INLINE void scores(T* s, const T* x, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
-                   Ahead<T> ahead) {
-  int j = 0;
-  for (; j + 4 <= n; j += 4) {
-    for (int i = 0; i < 4; ++i) ahead.fetch(j + i);
-    scores_of<T, D, 4>(s + j, x, Y, idx + j, heads, width);
-  }
-  for (int i = j; i < n; ++i) ahead.fetch(i);
-  if (n - j == 1) scores_of<T, D, 1>(s + j, x, Y, idx + j, heads, width);
-  if (n - j == 2) scores_of<T, D, 2>(s + j, x, Y, idx + j, heads, width);
-  if (n - j == 3) scores_of<T, D, 3>(s + j, x, Y, idx + j, heads, width);
+// s[j, h] = X[row of j, h] . Y[idx[j], h]
+template <class T, int D, int H>
+INLINE void scores(T* s, Table<T, D, H> X, Table<T, D, H> Y, const Tile& tile, Ahead<T> ahead) {
+  for (const Segment& at : tile)
+    scores_of(s + at.begin * Y.heads(), X.row(at.row), Y, tile.idx + at.begin, at.end - at.begin, ahead.from(at.begin));
 }
 
 // G heads from h on, their sums held in registers.
-template <class T, int D, int G>
-INLINE void accumulate_heads(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t stride, int64_t h,
+template <class T, int D, int H, int G>
+INLINE void accumulate_heads(T* acc, bool fresh, const T* w, Table<T, D, H> Y, const int64_t* idx, int n, int h,
                              Ahead<T> ahead) {
   constexpr int W = Lanes<T>::W;
   Vec<T> held[G * D];
-  for (int c = 0; c < G * D; ++c) held[c] = load(acc + h * D * W + c * W);
+  for (int c = 0; c < G * D; ++c) held[c] = fresh ? Vec<T>{} : load(acc + (h * D + c) * W);
   for (int j = 0; j < n; ++j) {
-    const T* row = Y + idx[j] * stride + h * D * W;
+    const T* row = Y.row(idx[j]) + h * D * W;
     ahead.fetch(j);
     for (int g = 0; g < G; ++g) {
-      const Vec<T> weight = all<T>(w[(h + g) * kTile + j]);
+      const Vec<T> weight = all<T>(w[j * H + h + g]);
       for (int c = 0; c < D; ++c) held[g * D + c] += weight * load(row + (g * D + c) * W);
     }
   }
-  for (int c = 0; c < G * D; ++c) store(acc + h * D * W + c * W, held[c]);
+  for (int c = 0; c < G * D; ++c) store(acc + (h * D + c) * W, held[c]);
 }
 
-template <class T, int D>
-INLINE void accumulate(T* acc, const T* w, const T* Y, const int64_t* idx, int n, int64_t heads, int64_t width,
-                       Ahead<T> ahead) {
+// One segment's part; the sums begin afresh where its row does.
+template <class T, int D, int H>
+INLINE void accumulate(T* acc, const T* tile_w, Table<T, D, H> Y, const Tile& tile, const Segment& at, Ahead<T> ahead) {
   constexpr int W = Lanes<T>::W;
-  const int64_t stride = heads * width;
-  if constexpr (D > 0) {
-    constexpr int G = D >= 8 ? 1 : 8 / D;
-    int64_t h = 0;
-    for (; h + G <= heads; h += G, ahead.n = 0) accumulate_heads<T, D, G>(acc, w, Y, idx, n, stride, h, ahead);
-    for (; h < heads; ++h, ahead.n = 0) accumulate_heads<T, D, 1>(acc, w, Y, idx, n, stride, h, ahead);
+  const T* w = tile_w + at.begin * Y.heads();
+  const int64_t* idx = tile.idx + at.begin;
+  const int n = at.end - at.begin;
+  ahead = ahead.from(at.begin);
+  if constexpr (H > 0) {
+    constexpr int room = M3D_BYTES == 64 ? 16 : 8, G = D >= room ? 1 : H * D <= room ? H : room / D;
+    for (int h = 0; h < H; h += G, ahead.n = 0) accumulate_heads<T, D, H, G>(acc, tile.opens, w, Y, idx, n, h, ahead);
   } else {
-      for (int j = 0; j < n; ++j) {
-      const T* row = Y + idx[j] * stride;
+    const int64_t heads = Y.heads(), width = Y.width();
+    for (int64_t c = 0; tile.opens && c < Y.stride(); ++c) acc[c] = 0;
+    for (int j = 0; j < n; ++j) {
       ahead.fetch(j);
       for (int64_t h = 0; h < heads; ++h) {
-        const T weight = w[h * kTile + j];
-        const int64_t at = h * width;
+        const T weight = w[j * heads + h], *theirs = Y.row(idx[j]) + h * width;
+        T* mine = acc + h * width;
         int64_t c = 0;
-        for (; c + W <= width; c += W) store(acc + at + c, load(acc + at + c) + all<T>(weight) * load(row + at + c));
-        for (; c < width; ++c) acc[at + c] += weight * row[at + c];
+        for (; c + W <= width; c += W) store(mine + c, load(mine + c) + all<T>(weight) * load(theirs + c));
+        for (; c < width; ++c) mine[c] += weight * theirs[c];
       }
     }
   }
 }
 
-// out[h, j] = Y[idx[j], h] for Y of [T, H].
-template <class T>
-INLINE void gather(T* out, const T* Y, const int64_t* idx, int n, int64_t heads) {
-#if defined(M3D_SHUFFLE)
-  if constexpr (sizeof(T) == 4) {
-    if (heads % 4 == 0) {
-      for (int j = 0; j < n; j += 4) {
-        const T* row[4];
-        for (int i = 0; i < 4; ++i) row[i] = Y + idx[j + i < n ? j + i : n - 1] * heads;
-        for (int64_t h = 0; h < heads; h += 4) transpose4(out + h * kTile + j, kTile, row[0] + h, row[1] + h, row[2] + h, row[3] + h);
-      }
-      return;
-    }
+// out[j, h] = Y[idx[j], h] for Y of [T, H].
+template <class T, int H> INLINE void gather(T* out, const T* Y, const Tile& tile, int64_t any_heads) {
+  const int64_t heads = H ? H : any_heads;
+  for (int j = 0; j < tile.n; ++j)
+    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = Y[tile.idx[j] * heads + h];
+}
+
+// out[j, h] = Y[h], along a segment.
+template <class T, int H> INLINE void repeat(T* out, const T* Y, const Segment& at, int64_t any_heads) {
+  const int64_t heads = H ? H : any_heads;
+  for (int j = at.begin; j < at.end; ++j)
+    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = Y[h];
+}
+
+// into[h] += sum_j x[j, h], over a segment.
+template <class T, int H> INLINE void add_over(T* into, const T* x, const Segment& at, int64_t any_heads) {
+  if constexpr (H > 0) {
+    const int size = at.end * H;
+    Vec<T> total = {};
+    for (int c = at.begin * H; c < size; c += Lanes<T>::W) total += lane<T>() < size - c ? load(x + c) : Vec<T>{};
+    T sums[H];
+    Halves<T, Lanes<T>::W, H>::sum(total, sums);
+    for (int h = 0; h < H; ++h) into[h] += sums[h];
+  } else {
+    for (int j = at.begin; j < at.end; ++j)
+      for (int64_t h = 0; h < any_heads; ++h) into[h] += x[j * any_heads + h];
   }
-#endif
-  for (int j = 0; j < n; ++j)
-    for (int64_t h = 0; h < heads; ++h) out[h * kTile + j] = Y[idx[j] * heads + h];
 }
 
-// out[j, h] = x[h, j].
-template <class T> INLINE void scatter(T* out, const T* x, int n, int64_t heads) {
-  int j = 0;
-#if defined(M3D_SHUFFLE)
-  if constexpr (sizeof(T) == 4)
-    for (; heads % 4 == 0 && j + 4 <= n; j += 4)
-      for (int64_t h = 0; h < heads; h += 4) {
-        const T* row = x + h * kTile + j;
-        transpose4(out + j * heads + h, heads, row, row + kTile, row + 2 * kTile, row + 3 * kTile);
+// into[h] = max(into[h], scale max_j x[j, h]), over a segment, for scale > 0; a NaN is passed over.
+template <class T, int H> INLINE void raise_over(T* into, const T* x, T scale, const Segment& at, int64_t any_heads) {
+  if constexpr (H > 0) {
+    const int size = at.end * H;
+    Vec<T> high = all<T>(-std::numeric_limits<T>::infinity());
+    for (int c = at.begin * H; c < size; c += Lanes<T>::W) {
+      const Vec<T> here = load(x + c);
+      high = (lane<T>() < size - c) & (here > high) ? here : high;
+    }
+    T tops[H];
+    Halves<T, Lanes<T>::W, H>::largest(high, tops);
+    for (int h = 0; h < H; ++h) into[h] = tops[h] * scale > into[h] ? tops[h] * scale : into[h];
+  } else {
+    for (int j = at.begin; j < at.end; ++j)
+      for (int64_t h = 0; h < any_heads; ++h) {
+        const T here = x[j * any_heads + h] * scale;
+        into[h] = here > into[h] ? here : into[h];
       }
-#endif
-  for (; j < n; ++j)
-    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = x[h * kTile + j];
-}
-
-// The few numbers that a node has one of a head.
-template <class T> INLINE void add_heads(T* into, const T* from, int64_t heads) {
-  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-  int64_t h = 0;
-  for (; h + 4 <= heads; h += 4) *reinterpret_cast<Four*>(into + h) += *reinterpret_cast<const Four*>(from + h);
-  for (; h < heads; ++h) into[h] += from[h];
+  }
 }
 
 template <class T> INLINE void add(T* into, const T* from, int64_t n) {

@@ -6,6 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#if defined(M3D_X86)
+#include <immintrin.h>
+#endif
+
 #ifndef M3D_BYTES
 #define M3D_BYTES 16
 #endif
@@ -46,6 +50,26 @@ template <class T> INLINE Vec<T> load(const T* p) {
 template <class T> INLINE void store(T* p, Vec<T> x) {
   *reinterpret_cast<typename Lanes<T>::Loose*>(p) = x;
 }
+// A store past the caches, for what is not read again soon; p must be aligned to the vector.
+template <class T> INLINE void stream(T* p, Vec<T> x) {
+#if defined(M3D_X86) && M3D_BYTES == 64
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(x));
+#elif defined(M3D_X86) && M3D_BYTES == 32
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(x));
+#elif defined(M3D_X86)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), reinterpret_cast<__m128i>(x));
+#else
+  store(p, x);
+#endif
+}
+
+// Stores past the caches are seen by other threads after this.
+INLINE void end_streams() {
+#if defined(M3D_X86)
+  _mm_sfence();
+#endif
+}
+
 template <class T> INLINE Hash<T> load_hash(const uint32_t* p) {
   return *reinterpret_cast<const typename Lanes<T>::LooseHash*>(p);
 }
@@ -60,34 +84,43 @@ template <class T> INLINE Int<T> lane() {
 
 template <class T> INLINE Vec<T> larger(Vec<T> x, Vec<T> y) { return x > y ? x : y; }
 
-// Reductions halve the vector until one number is left.
-template <class T, int N> struct Halves {
+// Reductions halve the vector of N lanes until H are left: lane h gets all lanes h, h + H, h + 2 H, ...
+template <class T, int N, int H> struct Halves {
   typedef T V __attribute__((vector_size(N * sizeof(T))));
-  typedef T H __attribute__((vector_size(N / 2 * sizeof(T))));
-  static INLINE void split(V x, H* low, H* high) {
+  typedef T Half __attribute__((vector_size(N / 2 * sizeof(T))));
+  static INLINE void split(V x, Half* low, Half* high) {
     std::memcpy(low, &x, sizeof *low);
     std::memcpy(high, reinterpret_cast<const char*>(&x) + sizeof *low, sizeof *high);
   }
-  static INLINE T sum(V x) {
-    H low, high;
+  static INLINE void sum(V x, T* out) {
+    Half low, high;
     split(x, &low, &high);
-    return Halves<T, N / 2>::sum(low + high);
+    Halves<T, N / 2, H>::sum(low + high, out);
   }
-  static INLINE T largest(V x) {
-    H low, high;
+  static INLINE void largest(V x, T* out) {
+    Half low, high;
     split(x, &low, &high);
-    return Halves<T, N / 2>::largest(low > high ? low : high);
+    Halves<T, N / 2, H>::largest(low > high ? low : high, out);
   }
 };
 
-template <class T> struct Halves<T, 2> {
+template <class T, int H> struct Halves<T, H, H> {
+  typedef T V __attribute__((vector_size(H * sizeof(T))));
+  static INLINE void sum(V x, T* out) { std::memcpy(out, &x, sizeof x); }
+  static INLINE void largest(V x, T* out) { std::memcpy(out, &x, sizeof x); }
+};
+
+template <class T> struct Halves<T, 2, 1> {
   typedef T V __attribute__((vector_size(2 * sizeof(T))));
-  static INLINE T sum(V x) { return x[0] + x[1]; }
-  static INLINE T largest(V x) { return x[0] > x[1] ? x[0] : x[1]; }
+  static INLINE void sum(V x, T* out) { *out = x[0] + x[1]; }
+  static INLINE void largest(V x, T* out) { *out = x[0] > x[1] ? x[0] : x[1]; }
 };
 
-template <class T> INLINE T sum(Vec<T> x) { return Halves<T, Lanes<T>::W>::sum(x); }
-template <class T> INLINE T largest(Vec<T> x) { return Halves<T, Lanes<T>::W>::largest(x); }
+template <class T> INLINE T sum(Vec<T> x) {
+  T total;
+  Halves<T, Lanes<T>::W, 1>::sum(x, &total);
+  return total;
+}
 
 // out[0..3] = the sums of four vectors.
 INLINE void sum4(double* out, Vec<double> a, Vec<double> b, Vec<double> c, Vec<double> d) {
@@ -137,17 +170,6 @@ INLINE void sum4(float* out, Vec<float> a, Vec<float> b, Vec<float> c, Vec<float
   *reinterpret_cast<LooseQuad*>(out) = quad;
 }
 
-// out[i * stride + j] = row_j[i] for i, j in 0..3.
-INLINE void transpose4(float* out, int64_t stride, const float* a, const float* b, const float* c, const float* d) {
-  const auto quad = [](const float* p) -> Quad { return *reinterpret_cast<const LooseQuad*>(p); };
-  const Quad x = quad(a), y = quad(b), z = quad(c), w = quad(d);
-  const Quad xy = __builtin_shufflevector(x, y, 0, 4, 1, 5), zw = __builtin_shufflevector(z, w, 0, 4, 1, 5);
-  const Quad xy2 = __builtin_shufflevector(x, y, 2, 6, 3, 7), zw2 = __builtin_shufflevector(z, w, 2, 6, 3, 7);
-  *reinterpret_cast<LooseQuad*>(out) = __builtin_shufflevector(xy, zw, 0, 1, 4, 5);
-  *reinterpret_cast<LooseQuad*>(out + stride) = __builtin_shufflevector(xy, zw, 2, 3, 6, 7);
-  *reinterpret_cast<LooseQuad*>(out + 2 * stride) = __builtin_shufflevector(xy2, zw2, 0, 1, 4, 5);
-  *reinterpret_cast<LooseQuad*>(out + 3 * stride) = __builtin_shufflevector(xy2, zw2, 2, 3, 6, 7);
-}
 #else
 INLINE void sum4(float* out, Vec<float> a, Vec<float> b, Vec<float> c, Vec<float> d) {
   out[0] = sum<float>(a), out[1] = sum<float>(b), out[2] = sum<float>(c), out[3] = sum<float>(d);

@@ -36,7 +36,7 @@ template <class Body> void on_threads(int threads, const Body& body) {
 }
 
 struct Piece {
-  int64_t row, begin, end;
+  int64_t place, begin, end;
 };
 
 struct Free {
@@ -52,10 +52,9 @@ Buffer buffer(size_t bytes) {
 
 class Walk {
  public:
-  Walk(const Problem& p, const int64_t* indptr, const int64_t* indices, const Pass& pass,
-       void (*retire)(const Problem&, int64_t, int64_t, const void*), size_t spill_per_entry)
-      : p(p), indptr(indptr), indices(indices), pass(pass), retire(retire), per_entry(spill_per_entry),
-        piece(std::min(std::max(p.entries / 256, kPiece), kLongest)) {
+  Walk(const Problem& p, const Pass& pass, Retire retire)
+      : p(p), indptr(pass.transposed ? p.t_indptr : p.indptr), indices(pass.transposed ? p.t_indices : p.indices),
+        pass(pass), retire(retire), piece(std::min(std::max(p.entries / 256, kPiece), kLongest)) {
     if (indptr[0] != 0 || indptr[p.rows] != p.entries) bad = true;
     for (int64_t row = 0; row < p.rows; ++row) {
       if (indptr[row] > indptr[row + 1]) bad = true;
@@ -67,7 +66,7 @@ class Walk {
     states = buffer(pieces.size() * pass.state);
     if (retire) {
       slots = 2 * std::max<int64_t>(p.threads, 1);
-      slot_bytes = (piece + kUnit) * per_entry;
+      slot_bytes = (piece + kUnit) * pass.spill;
       ring = buffer(slots * slot_bytes);
       finished.assign(slots, 0);
     }
@@ -76,10 +75,11 @@ class Walk {
   int run() {
     if (bad) return kOutOfRange;
     on_threads(int(std::min<int64_t>(p.threads, units)), [this] { work(); });
+    const Buffer workspace = buffer(pass.workspace);
     for (size_t i = 0; i < pieces.size();) {
       size_t first = i;
-      for (++i; i < pieces.size() && pieces[i].row == pieces[first].row; ++i) pass.merge(p, state(first), state(i));
-      if (!bad) pass.finish(p, pieces[first].row, state(first));
+      for (++i; i < pieces.size() && pieces[i].place == pieces[first].place; ++i) pass.merge(p, state(first), state(i));
+      if (!bad) pass.finish(p, row_at(pieces[first].place), state(first), workspace.get());
     }
     return out_of_memory ? kNoMemory : bad ? kOutOfRange : 0;
   }
@@ -103,18 +103,14 @@ class Walk {
   void fold(int64_t unit, void* row_state, void* workspace, char* spill) {
     if (unit < int64_t(pieces.size())) {
       const Piece& at = pieces[unit];
-      if (within(at.begin, at.end)) pass.fold(p, at.row, at.begin, at.end, state(unit), workspace, spill);
+      if (within(indices, at.begin, at.end) && known(at.place, at.place + 1))
+        pass.piece(p, row_at(at.place), at.begin, at.end, state(unit), workspace, spill);
       return;
     }
     int64_t first, last;
     rows_of(unit, &first, &last);
-    for (int64_t row = first; row < last; ++row) {
-      if (length(row) > piece) continue;
-      if (!within(indptr[row], indptr[row + 1])) return;
-      pass.fold(p, row, indptr[row], indptr[row + 1], row_state, workspace, spill);
-      pass.finish(p, row, row_state);
-      spill += length(row) * per_entry;
-    }
+    if (within(indices, indptr[first], indptr[last]) && known(first, last))
+      pass.rows(p, first, last, piece, row_state, workspace, spill);
   }
 
   // Rows whose cost so far, entries + kRow * row, falls into the unit's share.
@@ -133,12 +129,15 @@ class Walk {
     return low;
   }
 
-  bool within(int64_t begin, int64_t end) {
+  bool within(const int64_t* ids, int64_t begin, int64_t end) {
     uint64_t most = 0;
-    for (int64_t e = begin; e < end; ++e) most = std::max(most, uint64_t(indices[e]));
+    for (int64_t e = begin; e < end; ++e) most = std::max(most, uint64_t(ids[e]));
     if (begin < end && most >= uint64_t(p.rows)) bad = true;
     return !bad;
   }
+
+  bool known(int64_t first, int64_t last) { return !p.order || within(p.order, first, last); }
+  int64_t row_at(int64_t place) const { return p.order ? p.order[place] : place; }
 
   void retire_until(int64_t unit) {
     std::lock_guard<std::mutex> guard(lock);
@@ -156,7 +155,7 @@ class Walk {
     for (int64_t row = first; row < last; ++row) {
       if (length(row) > piece) continue;
       retire(p, indptr[row], indptr[row + 1], spill);
-      spill += length(row) * per_entry;
+      spill += length(row) * pass.spill;
     }
   }
 
@@ -166,8 +165,7 @@ class Walk {
   const Problem& p;
   const int64_t *indptr, *indices;
   const Pass& pass;
-  void (*retire)(const Problem&, int64_t, int64_t, const void*);
-  const size_t per_entry;
+  const Retire retire;
   const int64_t piece;
   std::vector<Piece> pieces;
   int64_t units = 0, slots = 0;
@@ -181,20 +179,18 @@ class Walk {
 
 }  // namespace
 
-int walk(const Problem& p, const int64_t* indptr, const int64_t* indices, const Pass& pass,
-         void (*retire)(const Problem&, int64_t, int64_t, const void*), size_t spill_per_entry) {
+int walk(const Problem& p, const Pass& pass, Retire retire) {
   try {
-    return Walk(p, indptr, indices, pass, retire, spill_per_entry).run();
+    return Walk(p, pass, retire).run();
   } catch (const std::bad_alloc&) {
     return kNoMemory;
   }
 }
 
-int walk_rows(const Problem& p, void (*body)(const Problem&, int64_t, int64_t)) {
+void walk_rows(const Problem& p, void (*body)(const Problem&, int64_t, int64_t)) {
   constexpr int64_t kRows = 256;
   std::atomic<int64_t> next{0};
   on_threads(int(std::min<int64_t>(p.threads, p.rows / kRows + 1)), [&] {
     for (int64_t row; (row = next.fetch_add(kRows)) < p.rows;) body(p, row, std::min(row + kRows, p.rows));
   });
-  return 0;
 }

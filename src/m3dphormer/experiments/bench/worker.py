@@ -82,6 +82,7 @@ def growth(
     return [{**row, **timed, "nnz": mask.nnz}]
 
 
+TURN = 0.02  # seconds
 PARTS: dict[str, Callable[..., list[Row]]] = {
     "attention": time_attention,
     "epochs": time_epochs,
@@ -152,16 +153,23 @@ def _epoch(data: Data, shape: cases.Shape, scheme: str) -> Callable[[], None]:
 
 
 def _interleaved(steps: dict[str, Callable[[], None]], seconds: float, repeats: int) -> list[Row]:
-    """Rounds in which each step runs once, until the time is up; the first round is not counted."""
+    """Rounds in which each step has its turn, until the time is up.
+
+    A turn is one call that does not count, since the step before has emptied the caches, and
+    then calls for TURN seconds, at least one.
+    """
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():
-        step()
-    start = time.perf_counter()
-    while len(next(iter(times.values()))) < repeats or time.perf_counter() - start < seconds:
+    start, rounds = time.perf_counter(), 0
+    while rounds < repeats or time.perf_counter() - start < seconds:
+        rounds += 1
         for name, step in steps.items():
-            began = time.perf_counter()
             step()
-            times[name].append(time.perf_counter() - began)
+            turn = began = time.perf_counter()
+            while began == turn or began < turn + TURN:
+                step()
+                ended = time.perf_counter()
+                times[name].append(ended - began)
+                began = ended
     rows = []
     for name, taken in times.items():
         low, median, high = statistics.quantiles(taken, n=4, method="inclusive")
