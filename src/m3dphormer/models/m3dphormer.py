@@ -106,7 +106,7 @@ class M3DphormerConfig(ModelConfig):
 class Graph:
     """A graph as the network sees it: features of all T rows and one mask an expert."""
 
-    x: Tensor  # [T, features]; a virtual node has the mean of its members' raw features
+    features: structure.Features  # a virtual node has the mean of its members' raw features
     layout: Layout
     masks: tuple[Mask, ...]
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
@@ -308,16 +308,18 @@ class M3Dphormer(Model):
         for mask in built:
             layout = layout | mask.layout
 
-        x, rows = data.x, [data.x]
+        x, groups = data.x, []
         if layout.clusters and cluster is not None:
-            rows.append(_group_means(x, cluster.to(x.device), layout.clusters))
+            groups.append((cluster.to(x.device), layout.clusters))
         if layout.classes:
-            trained = torch.where(data.train_mask, data.y, -1)
-            rows.append(_group_means(x, trained, layout.classes))
+            groups.append((torch.where(data.train_mask, data.y, -1), layout.classes))
         if layout.virtual:
-            rows.append(x.mean(dim=0, keepdim=True).expand(layout.virtual, -1))
+            everyone = torch.zeros(len(x), dtype=torch.long, device=x.device)
+            groups += [(everyone, 1)] * layout.virtual
+        fused = self.config.scheme == DEFAULT_SCHEME
+        make = structure.features if fused else structure.plain_features
         return Graph(
-            x=torch.cat(rows),
+            features=make(x, groups),
             layout=layout,
             masks=tuple(mask.widen(layout) for mask in built),
             virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
@@ -327,9 +329,10 @@ class M3Dphormer(Model):
         """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
         chance = Chance(seed, self.config, self.training)
-        h = self.input(graph.x)
+        h = graph.features.project(self.input)
         if self.config.input == "skip":
-            h = structure.drop_features(h + h.relu(), chance.features(-1))
+            fused = structure.structured(self.config.scheme, h)
+            h = structure.skip(h, chance.features(-1), fused=fused)
         total, gates = h, []
         for i, layer in enumerate(self.layers):
             h, gate = layer(h, graph, chance, i)
@@ -358,14 +361,6 @@ class M3Dphormer(Model):
         weight = len(classes) / len(train)
         total = on_train + weight * on_classes
         return total if self.config.loss == "weighted" else total / (1 + weight)
-
-
-def _group_means(x: Tensor, group: Tensor, count: int) -> Tensor:
-    """Mean feature row of each group, [count, d]; -1 is in none, an empty group gets zeros."""
-    members = (group >= 0).nonzero().squeeze(1)
-    sums = x.new_zeros(count, x.shape[1]).index_add(0, group[members], x[members])
-    sizes = torch.bincount(group[members], minlength=count).clamp(min=1)
-    return sums / sizes.unsqueeze(1)
 
 
 def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:

@@ -3,6 +3,7 @@
 #include "few.h"
 #include "mix.h"
 #include "norm.h"
+#include "skip.h"
 #include "star.h"
 
 #define PASTE(pass, type, set) m3d_##pass##_##type##_##set
@@ -32,6 +33,13 @@
   }                                                                                                                   \
   EXPORT(keep_rows, type)(TYPE * out, int64_t rows, int64_t width, DROP, int64_t threads) {                           \
     keep_rows<TYPE>(out, rows, width, DROPPED, threads);                                                              \
+  }                                                                                                                   \
+  EXPORT(skip_forward, type)(TYPE * out, const TYPE* z, int64_t rows, int64_t width, DROP, int64_t threads) {           \
+    skip_forward<TYPE>(out, z, rows, width, DROPPED, threads);                                                        \
+  }                                                                                                                   \
+  EXPORT(skip_backward, type)(TYPE * grad_z, const TYPE* grad, const TYPE* out, int64_t rows, int64_t width, DROP,    \
+                              int64_t threads) {                                                                      \
+    skip_backward<TYPE>(grad_z, grad, out, rows, width, DROPPED, threads);                                            \
   }                                                                                                                   \
   EXPORT(norm_forward, type)(TYPE * z, TYPE * inverse, const TYPE* h, const TYPE* weight, const TYPE* bias,           \
                              int64_t rows, int64_t width, double eps, int64_t threads) {                              \
