@@ -238,6 +238,13 @@ class Layer(nn.Module):
 
     def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
+        if self._must_recompute(h, at):
+            out, gates = structure.recomputed(self._experts, h, graph, chance, at)
+        else:
+            out, gates = self._experts(h, graph, chance, at)
+        return (out if self.pre else self.norm(out)), gates
+
+    def _experts(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         drops = [chance.attention(at, i) for i in range(len(self.experts))]
         fused = structure.structured(self.config.scheme, h)
         if fused:
@@ -253,8 +260,13 @@ class Layer(nn.Module):
         gates = self.router(logits, h)
         if self.config.virtual_gates == "fixed":
             gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
-        out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
-        return (out if self.pre else self.norm(out)), gates
+        return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
+
+    def _must_recompute(self, h: Tensor, at: int) -> bool:
+        """The last layers keep their insides as long as there is room."""
+        if not structure.structured(self.config.scheme, h):
+            return False
+        return at < self.config.layers - structure.kept_layers(h)
 
     def _by_structure(
         self, h: Tensor, graph: Graph, drops: list[Dropout | None]

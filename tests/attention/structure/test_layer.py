@@ -9,7 +9,8 @@ import torch
 from torch_geometric.data import Data
 
 from graphs import random_graph
-from m3dphormer.attention import native
+from m3dphormer.attention import native, structure
+from m3dphormer.attention.structure import recompute
 from m3dphormer.models import create_model
 
 pytestmark = [
@@ -71,12 +72,41 @@ def step(data: Data, scheme: str, settings: dict[str, Any]) -> list[torch.Tensor
     ],
 )
 @pytest.mark.parametrize("empty_class", [False, True])
-def test_fused_is_the_reference(
-    preset: str, settings: dict[str, Any], empty_class: bool
-) -> None:
+def test_fused_is_the_reference(preset: str, settings: dict[str, Any], empty_class: bool) -> None:
     data = graph(empty_class)
     law = step(data, "reference", {"preset": preset, **settings})
     ours = step(data, "fused", {"preset": preset, **settings})
     assert len(law) == len(ours)
     for one, other in zip(ours, law, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["rms", "batch"])
+def test_layers_computed_twice_give_the_same_bits(
+    norm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, settings = graph(), {"layers": 3, "norm": norm}
+    kept = step(data, "fused", settings)
+    monkeypatch.setattr(recompute, "KEPT_BYTES", 0)
+    calls = []
+    monkeypatch.setattr(
+        structure, "recomputed", lambda *given: calls.append(1) or recompute.recomputed(*given)
+    )
+    again = step(data, "fused", settings)
+    assert calls
+    assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_the_bits_do_not_depend_on_the_number_of_threads(threads: int) -> None:
+    data, before = random_graph(3000, 3, features=16), torch.get_num_threads()
+    data.x = data.x.double()
+    try:
+        torch.set_num_threads(1)
+        one = step(data, "fused", {"clusters": 4})
+        torch.set_num_threads(threads)
+        other = step(data, "fused", {"clusters": 4})
+    finally:
+        torch.set_num_threads(before)
+    for left, right in zip(one, other, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-11, atol=1e-12)  # torch's own products

@@ -96,9 +96,7 @@ def _own(weights: DotWeights, few: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return by_head(q, weights.heads), by_head(k, weights.heads), by_head(v, weights.heads)
 
 
-def _pool(
-    weights: DotWeights, q: Tensor, classes: Classes, dropout: Dropout | None
-) -> Pool:
+def _pool(weights: DotWeights, q: Tensor, classes: Classes, dropout: Dropout | None) -> Pool:
     scaled = q / math.sqrt(q.shape[2])
     queries = torch.einsum("hei,che->chi", _matrix(weights.key.weight, weights.heads), scaled)
     return Pool(queries, classes.members, classes.first, dropout)

@@ -1,4 +1,4 @@
-"""Every row sees the same few keys, whose scores are at hand: softmax, dropout and sum in one pass."""
+"""Every row sees the same few keys, with scores at hand: softmax, dropout, sum in one pass."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ BLOCKS = 64  # in which the gradient of the few values is summed
 
 
 def attend_few(scores: Tensor, v: Tensor, first: int, dropout: Dropout | None) -> Tensor:
-    """[N, H, d_h] from scores [N, H, C] and values [C, H, d_h]; ``first`` is the first key's row."""
+    """[N, H, d_h] from scores [N, H, C] and values [C, H, d_h]; ``first``: row of the first key."""
     out: Tensor = _Attend.apply(scores, v, first, dropout)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, v: Tensor, first: int, dropout: Dropout | None
-    ) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, v: Tensor, first: int, dropout: Dropout | None) -> Tensor:
         scores, v = scores.contiguous(), v.contiguous()
         rows, heads, keys = scores.shape
         out = v.new_empty(rows, heads, v.shape[2])
@@ -43,8 +41,7 @@ class _Attend(torch.autograd.Function):
         step = max(256, -(-rows // BLOCKS))
         grad_scores, grad_v = torch.empty_like(scores), torch.empty_like(v)
         partial = v.new_empty(-(-rows // step), *v.shape)
-        passes.run(
-            *("few_backward", v.dtype, grad_scores, grad_v, partial, grad.contiguous(), scores, v),
-            *(rows, heads, keys, v.shape[2], first, step, *passes.dropped(dropout)),
-        )
+        given = (grad.contiguous(), scores, v)
+        rest = (rows, heads, keys, v.shape[2], first, step, *passes.dropped(dropout))
+        passes.run("few_backward", v.dtype, grad_scores, grad_v, partial, *given, *rest)
         return grad_scores, grad_v, None, None

@@ -104,4 +104,3 @@ def short_scores(
 def by_head(tensor: Tensor, heads: int) -> Tensor:
     """[n, d] as [n, H, d_h]."""
     return tensor.view(len(tensor), heads, -1)
-

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear
 
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes

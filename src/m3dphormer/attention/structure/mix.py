@@ -33,7 +33,12 @@ class Piece:
 
 
 def mix(
-    pieces: Sequence[Piece], gates: Tensor, residual: Tensor, dropout: Dropout | None, *, fused: bool
+    pieces: Sequence[Piece],
+    gates: Tensor,
+    residual: Tensor,
+    dropout: Dropout | None,
+    *,
+    fused: bool,
 ) -> Tensor:
     """The next state [T, d], from gates [T, experts] and the residual projection [T, d]."""
     if fused and passes.serve(residual):
@@ -83,10 +88,9 @@ class _Mix(torch.autograd.Function):
         ctx.save_for_backward(gates, *pieces)
         ctx.rest = dropout, places
         out = torch.empty_like(residual)
-        passes.run(
-            *("mix_forward", out.dtype, out, residual, gates, _addresses(pieces)),
-            *(*_table(pieces, places), *out.shape, gates.shape[1], *passes.dropped(dropout)),
-        )
+        sizes = (*out.shape, gates.shape[1])
+        rest = (_addresses(pieces), *_table(pieces, places), *sizes, *passes.dropped(dropout))
+        passes.run("mix_forward", out.dtype, out, residual, gates, *rest)
         return out
 
     @staticmethod
@@ -96,11 +100,9 @@ class _Mix(torch.autograd.Function):
         dropout, places = ctx.rest
         grad = grad.contiguous()
         grad_gates, grads = torch.empty_like(gates), [torch.empty_like(piece) for piece in pieces]
-        passes.run(
-            *("mix_backward", grad.dtype, grad, gates, grad_gates),
-            *(_addresses(pieces), _addresses(grads), *_table(pieces, places), *grad.shape),
-            *(gates.shape[1], *passes.dropped(dropout)),
-        )
+        both, sizes = (_addresses(pieces), _addresses(grads)), (*grad.shape, gates.shape[1])
+        rest = (*both, *_table(pieces, places), *sizes, *passes.dropped(dropout))
+        passes.run("mix_backward", grad.dtype, grad, gates, grad_gates, *rest)
         return grad_gates, grad, None, None, *grads
 
 

@@ -20,7 +20,7 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes
 from m3dphormer.attention.structure.members import Members
 
-NARROW = 64  # outputs up to which maps are worth sharing one product
+NARROW = 2  # maps with at most a half of the width as outputs are worth sharing one product
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def enter(
 
 
 def read(z: Tensor, reads: Sequence[Read], pools: Sequence[Pool]) -> list[Tensor]:
-    """Each read's [rows, outputs], then each pool's [groups, H, d] and sums of weights [groups, H]."""
+    """What each read gives, [rows, outputs]; then each pool's [groups, H, d] and sums of weights."""
     plan = (tuple(item.rows for item in reads), tuple(pools))
     weights = [item.weight for item in reads]
     biases = [item.bias for item in reads]
@@ -128,10 +128,8 @@ def _norm_backward(
     """Adds to ``grad_h``; gradients of the norm's weight and bias, [2, d]."""
     rows, width = h.shape
     affine, partial = h.new_empty(2, width), h.new_empty(rows // 512 + 1, 2, width)
-    passes.run(
-        *("norm_backward", h.dtype, grad_h, affine, partial, grad_z.contiguous(), h, inverse),
-        *(weight, rows, width),
-    )
+    given = (grad_z.contiguous(), h, inverse, weight)
+    passes.run("norm_backward", h.dtype, grad_h, affine, partial, *given, rows, width)
     return affine
 
 
@@ -141,7 +139,7 @@ class _Read(torch.autograd.Function):
         rows, pools = plan
         count = len(rows)
         weights, biases, queries = given[:count], given[count : 2 * count], given[2 * count :]
-        narrow = [i for i in range(count) if len(weights[i]) <= NARROW]
+        narrow = [i for i in range(count) if NARROW * len(weights[i]) <= z.shape[1]]
         outs: list[Any] = [None] * count
         for i in set(range(count)) - set(narrow):
             outs[i] = linear(z[: rows[i]], weights[i], biases[i])
@@ -162,20 +160,20 @@ class _Read(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         rows, pools, narrow, biased = ctx.plan
-        count, z = len(rows), ctx.saved_tensors[0]
-        weights = ctx.saved_tensors[1 : 1 + count]
-        queries = ctx.saved_tensors[1 + count : 1 + count + len(pools)]
-        kept = ctx.saved_tensors[1 + count + len(pools) :]
+        count = len(rows)
+        z, *saved = ctx.saved_tensors
+        weights, queries = saved[:count], saved[count : count + len(pools)]
+        kept = saved[count + len(pools) :]
         grad_z: Tensor | None = None
         grad_weights: list[Any] = [None] * count
         if narrow:
             sizes = [len(weights[i]) for i in narrow]
             together = z.new_zeros(len(z), sum(sizes))
-            for i, part in zip(narrow, together.split(sizes, 1), strict=True):
+            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
                 part[: rows[i]] = grads[i]
             grad_z = together @ torch.cat([weights[i] for i in narrow])
-            parts = (together.t() @ z).split(sizes)
-            for i, part in zip(narrow, parts, strict=True):
+            by_narrow = together.t() @ z
+            for i, part in zip(narrow, torch.split(by_narrow, sizes), strict=True):
                 grad_weights[i] = part
         if grad_z is None:
             grad_z = torch.zeros_like(z)
@@ -201,10 +199,8 @@ def _pool(z: Tensor, pool: Pool, queries: Tensor) -> tuple[Tensor, Tensor, Tenso
     pooled, kept = torch.empty_like(queries), queries.new_empty(queries.shape[:2])
     lse = torch.empty_like(kept)
     states = z.new_empty(pool.members.pieces, heads, width + 3)
-    passes.run(
-        *("pool_forward", z.dtype, pooled, kept, lse, states, z, queries, *pool.members.arguments),
-        *(pool.first, heads, width, *passes.dropped(pool.dropout)),
-    )
+    rest = (*pool.members.arguments, pool.first, heads, width, *passes.dropped(pool.dropout))
+    passes.run("pool_forward", z.dtype, pooled, kept, lse, states, z, queries, *rest)
     return pooled, kept, lse
 
 
@@ -221,9 +217,7 @@ def _pool_backward(
     _, heads, width = queries.shape
     grad_queries = torch.empty_like(queries)
     partial = z.new_empty(pool.members.pieces, heads, width)
-    passes.run(
-        *("pool_backward", z.dtype, grad_z, grad_queries, partial),
-        *(*(grad.contiguous() for grad in grads), *kept, z, queries, *pool.members.arguments),
-        *(pool.first, heads, width, *passes.dropped(pool.dropout)),
-    )
+    given = (*(grad.contiguous() for grad in grads), *kept, z, queries)
+    rest = (*pool.members.arguments, pool.first, heads, width, *passes.dropped(pool.dropout))
+    passes.run("pool_backward", z.dtype, grad_z, grad_queries, partial, *given, *rest)
     return grad_queries
