@@ -37,11 +37,32 @@ struct Drop {
   }
 };
 
+// What a tile of members keeps of queries (or keys) when all of them meet the same key (or query).
+template <class T>
+INLINE void keep_members(T* of_rows, T* of_centre, T* by_centre, const Drop& drop, const int64_t* ids, int64_t n,
+                         int64_t centre, int64_t heads, int64_t head) {
+  const T scale = T(drop.scale);
+  const uint32_t threshold = uint32_t(drop.threshold), row = drop.row(centre, heads, head);
+#pragma omp simd
+  for (int32_t i = 0; i < int32_t(n); ++i) {
+    const uint32_t own = mix<uint32_t>((uint32_t(ids[i]) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(drop.step));
+    const uint32_t key = uint32_t(ids[i]) * kGolden;
+    of_rows[i] = mix<uint32_t>(own + key) >= threshold ? scale : T(0);
+    of_centre[i] = mix<uint32_t>(own + uint32_t(centre) * kGolden) >= threshold ? scale : T(0);
+    by_centre[i] = mix<uint32_t>(row + key) >= threshold ? scale : T(0);
+  }
+}
+
 template <class T> INLINE T dot(const T* x, const T* y, int64_t n) {
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t c = 0; c < n; ++c) sum += x[c] * y[c];
   return sum;
+}
+
+// x = e^(factor (x - shift)), for whole vectors: x must have room up to the next
+template <class T> INLINE void exponentials(T* x, int64_t n, T factor, T shift) {
+  for (int64_t c = 0; c < n; c += Lanes<T>::W) store(x + c, exponential<T>(factor * (load(x + c) - shift)));
 }
 
 // into += factor * x

@@ -20,16 +20,41 @@ template <class T> INLINE T difference(const T* q, const T* k, const T* other, i
   return sum;
 }
 
-// Fold a key into the softmax of a centre's head: s = top, total, sum [width].
-template <class T> INLINE void fold(T* s, T score, T keep, const T* v, int64_t width) {
-  if (!(score <= s[0])) {
-    const T fade = exponential_of<T>(s[0] - score);
-    for (int64_t c = 1; c < width + 2; ++c) s[c] *= fade;
-    s[0] = score;
+constexpr int64_t kStarTile = 64;
+
+// Scores and weights of a tile of members for one head; arrays of kStarTile.
+template <class T> struct StarTile {
+  T own[kStarTile];        // weight that a member gives itself; 1 - own goes to its centre
+  T seen[kStarTile];       // score of the member for the centre, later its weight
+  T keep_own[kStarTile];   // dropout of member -> itself,
+  T keep_centre[kStarTile];  // of member -> centre,
+  T keep_seen[kStarTile];    // of centre -> member
+
+  INLINE void drop(const Drop& drop, const int64_t* ids, int64_t n, int64_t centre, int64_t heads, int64_t head) {
+    if (drop.active) return keep_members(keep_own, keep_centre, keep_seen, drop, ids, n, centre, heads, head);
+    for (int64_t i = 0; i < n; ++i) keep_own[i] = keep_centre[i] = keep_seen[i] = T(1);
   }
-  const T weight = exponential_of<T>(score - s[0]);
-  s[1] += weight;
-  add(s + 2, weight * keep, v, width);
+
+  // own holds q . (k - k_p) and becomes sigmoid(scale own)
+  INLINE void sigmoid(int64_t n, T scale) {
+    for (int64_t i = n; i % Lanes<T>::W; ++i) own[i] = 0;
+    exponentials(own, n, -scale, T(0));
+    for (int64_t i = 0; i < n; ++i) own[i] = T(1) / (T(1) + own[i]);
+  }
+
+  // seen holds scores and becomes e^(scale seen - top)
+  INLINE void weigh(int64_t n, T scale, T top) {
+    for (int64_t i = n; i % Lanes<T>::W; ++i) seen[i] = 0;
+    exponentials(seen, n, scale, top / scale);
+  }
+};
+
+// Let a centre's softmax, s = top, total, sum [width], follow a larger maximum.
+template <class T> INLINE void raise(T* s, T top, int64_t size) {
+  if (top <= s[0]) return;
+  const T fade = exponential_of<T>(s[0] - top);
+  for (int64_t c = 1; c < size; ++c) s[c] *= fade;
+  s[0] = top;
 }
 
 template <class T>
@@ -49,18 +74,34 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
     const int64_t centre = star.first_centre + members.group[piece];
     const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d;
     begin(state);
-    for (int64_t i = members.from[piece]; i < members.to[piece]; ++i) {
-      const int64_t u = members.ids[i];
-      const T *qu = q + u * d, *ku = k + u * d, *vu = v + u * d;
+    StarTile<T> tile;
+    for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
+      const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
+      const int64_t* ids = members.ids + from;
       for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-        const T own = T(1) / (T(1) + exponential_of<T>(-scale * difference(qu + at, ku + at, kp + at, width)));
-        const uint32_t row = drop.row(u, heads, h);
-        const T by_own = own * drop.keep<T>(row, u), by_centre = (T(1) - own) * drop.keep<T>(row, centre);
-        T* to = out + u * d + at;
+        T *s = state + h * size, top = -std::numeric_limits<T>::infinity();
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t u = ids[i] * d + at;
+          tile.own[i] = difference(q + u, k + u, kp + at, width);
+          tile.seen[i] = dot(qp + at, k + u, width);
+          top = tile.seen[i] > top ? tile.seen[i] : top;
+        }
+        raise(s, scale * top, size);
+        tile.drop(drop, ids, n, centre, heads, h);
+        tile.sigmoid(n, scale);
+        tile.weigh(n, scale, s[0]);
+        for (int64_t i = 0; i < n; ++i) {
+          const T *vu = v + ids[i] * d + at, own = tile.own[i];
+          const T by_own = own * tile.keep_own[i], by_centre = (T(1) - own) * tile.keep_centre[i];
+          const T weight = tile.seen[i] * tile.keep_seen[i];
+          T* to = out + ids[i] * d + at;
+          s[1] += tile.seen[i];
 #pragma omp simd
-        for (int64_t c = 0; c < width; ++c) to[c] = by_own * vu[at + c] + by_centre * vp[at + c];
-        const T keep = drop.keep<T>(drop.row(centre, heads, h), u);
-        fold(state + h * size, scale * dot(qp + at, ku + at, width), keep, vu + at, width);
+          for (int64_t c = 0; c < width; ++c) {
+            to[c] = by_own * vu[c] + by_centre * vp[at + c];
+            s[2 + c] += weight * vu[c];
+          }
+        }
       }
     }
   });
@@ -71,8 +112,9 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
     for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
       T* s = own.at + h * size;
       if (star.loops) {
-        const T keep = drop.keep<T>(drop.row(centre, heads, h), centre);
-        fold(s, scale * dot(q + centre * d + at, k + centre * d + at, width), keep, v + centre * d + at, width);
+        s[0] = scale * dot(q + centre * d + at, k + centre * d + at, width);
+        s[1] = T(1);
+        add(s + 2, drop.keep<T>(drop.row(centre, heads, h), centre), v + centre * d + at, width);
       }
       for (int64_t piece = members.first[group]; piece < members.first[group + 1]; ++piece) {
         const T* other = states + (piece * heads + h) * size;
@@ -100,37 +142,48 @@ void star_backward(T* grad_q, T* grad_k, T* grad_v, T* partial, const T* grad, c
     const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d, *gp = grad + centre * d;
     T *sum_q = partial + piece * 3 * d, *sum_k = sum_q + d, *sum_v = sum_k + d;
     clear(sum_q, 3 * d);
-    for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-      const T delta = dot(gp + at, out + centre * d + at, width), log_sum = lse[group * heads + h];
-      const uint32_t centre_row = drop.row(centre, heads, h);
-      for (int64_t i = members.from[piece]; i < members.to[piece]; ++i) {
-        const int64_t u = members.ids[i];
-        const T *qu = q + u * d + at, *ku = k + u * d + at, *vu = v + u * d + at, *gu = grad + u * d + at;
-        T score = 0, along_own = 0, along_centre = 0, seen = 0, along = 0;
-#pragma omp simd reduction(+ : score, along_own, along_centre, seen, along)
-        for (int64_t c = 0; c < width; ++c) {
-          score += qu[c] * (ku[c] - kp[at + c]);
-          along_own += gu[c] * vu[c];
-          along_centre += gu[c] * vp[at + c];
-          seen += qp[at + c] * ku[c];
-          along += gp[at + c] * vu[c];
+    StarTile<T> tile;
+    T along_own[kStarTile], along_centre[kStarTile], along[kStarTile];
+    for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
+      const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
+      const int64_t* ids = members.ids + from;
+      for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
+        const T delta = dot(gp + at, out + centre * d + at, width);
+        for (int64_t i = 0; i < n; ++i) {
+          const T *qu = q + ids[i] * d + at, *ku = k + ids[i] * d + at, *vu = v + ids[i] * d + at;
+          const T* gu = grad + ids[i] * d + at;
+          T score = 0, to_own = 0, to_centre = 0, seen = 0, to_member = 0;
+#pragma omp simd reduction(+ : score, to_own, to_centre, seen, to_member)
+          for (int64_t c = 0; c < width; ++c) {
+            score += qu[c] * (ku[c] - kp[at + c]);
+            to_own += gu[c] * vu[c];
+            to_centre += gu[c] * vp[at + c];
+            seen += qp[at + c] * ku[c];
+            to_member += gp[at + c] * vu[c];
+          }
+          tile.own[i] = score, tile.seen[i] = seen;
+          along_own[i] = to_own, along_centre[i] = to_centre, along[i] = to_member;
         }
-        const T own = T(1) / (T(1) + exponential_of<T>(-scale * score));
-        const uint32_t row = drop.row(u, heads, h);
-        const T keep_own = drop.keep<T>(row, u), keep_centre = drop.keep<T>(row, centre);
-        const T ds = (along_own * keep_own - along_centre * keep_centre) * own * (T(1) - own) * scale;
-        const T by_own = own * keep_own, by_centre = (T(1) - own) * keep_centre;
-        const T weight = exponential_of<T>(scale * seen - log_sum), keep = drop.keep<T>(centre_row, u);
-        const T dt = weight * (along * keep - delta) * scale, by_member = weight * keep;
-        T *to_q = grad_q + u * d + at, *to_k = grad_k + u * d + at, *to_v = grad_v + u * d + at;
+        tile.drop(drop, ids, n, centre, heads, h);
+        tile.sigmoid(n, scale);
+        tile.weigh(n, scale, lse[group * heads + h]);
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t u = ids[i] * d + at;
+          const T *qu = q + u, *ku = k + u, *gu = grad + u;
+          const T own = tile.own[i], weight = tile.seen[i];
+          const T by_own = own * tile.keep_own[i], by_centre = (T(1) - own) * tile.keep_centre[i];
+          const T ds = (along_own[i] * tile.keep_own[i] - along_centre[i] * tile.keep_centre[i]) * own * (T(1) - own) * scale;
+          const T dt = weight * (along[i] * tile.keep_seen[i] - delta) * scale, by_member = weight * tile.keep_seen[i];
+          T *to_q = grad_q + u, *to_k = grad_k + u, *to_v = grad_v + u;
 #pragma omp simd
-        for (int64_t c = 0; c < width; ++c) {
-          to_q[c] = ds * (ku[c] - kp[at + c]);
-          to_k[c] = ds * qu[c] + dt * qp[at + c];
-          to_v[c] = by_own * gu[c] + by_member * gp[at + c];
-          sum_q[at + c] += dt * ku[c];
-          sum_k[at + c] -= ds * qu[c];
-          sum_v[at + c] += by_centre * gu[c];
+          for (int64_t c = 0; c < width; ++c) {
+            to_q[c] = ds * (ku[c] - kp[at + c]);
+            to_k[c] = ds * qu[c] + dt * qp[at + c];
+            to_v[c] = by_own * gu[c] + by_member * gp[at + c];
+            sum_q[at + c] += dt * ku[c];
+            sum_k[at + c] -= ds * qu[c];
+            sum_v[at + c] += by_centre * gu[c];
+          }
         }
       }
     }

@@ -72,7 +72,7 @@ def enter(
 
 
 def read(z: Tensor, reads: Sequence[Read], pools: Sequence[Pool]) -> list[Tensor]:
-    """What each read gives, [rows, outputs]; then each pool's [groups, H, d] and sums of weights."""
+    """What each read gives, [rows, outputs]; then each pool's rows [groups, H, d] and weights."""
     plan = (tuple(item.rows for item in reads), tuple(pools))
     weights = [item.weight for item in reads]
     biases = [item.bias for item in reads]
@@ -145,9 +145,8 @@ class _Read(torch.autograd.Function):
             outs[i] = linear(z[: rows[i]], weights[i], biases[i])
         if narrow:
             together = linear(z, torch.cat([weights[i] for i in narrow]))
-            for i, part in zip(
-                narrow, together.split([len(weights[i]) for i in narrow], 1), strict=True
-            ):
+            sizes = [len(weights[i]) for i in narrow]
+            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
                 part = part[: rows[i]]
                 outs[i] = part.contiguous() if biases[i] is None else part + biases[i]
         pooled = [_pool(z, pool, query) for pool, query in zip(pools, queries, strict=True)]
