@@ -19,7 +19,7 @@ template <class Body> void blocks(int64_t threads, int64_t count, const Body& bo
 // Memory of one block, for numbers that are not worth a tensor.
 template <class T> struct Scratch {
   T* at;
-  explicit Scratch(int64_t count) : at(static_cast<T*>(std::malloc((count + 64) * sizeof(T)))) {}
+  explicit Scratch(int64_t count) : at(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64))) {}
   ~Scratch() { std::free(at); }
   Scratch(const Scratch&) = delete;
 };

@@ -20,15 +20,16 @@ template <class T> INLINE T difference(const T* q, const T* k, const T* other, i
   return sum;
 }
 
-constexpr int64_t kStarTile = 64;
+constexpr int64_t kStarTile = 32;
 
-// Scores and weights of a tile of members for one head; arrays of kStarTile.
+// Scores and weights of a tile of members for one head.
 template <class T> struct StarTile {
-  T own[kStarTile];        // weight that a member gives itself; 1 - own goes to its centre
-  T seen[kStarTile];       // score of the member for the centre, later its weight
-  T keep_own[kStarTile];   // dropout of member -> itself,
+  T own[kStarTile];          // weight that a member gives itself; 1 - own goes to its centre
+  T seen[kStarTile];         // score of the member for the centre, later its weight
+  T keep_own[kStarTile];     // dropout of member -> itself,
   T keep_centre[kStarTile];  // of member -> centre,
   T keep_seen[kStarTile];    // of centre -> member
+  T along_own[kStarTile], along_centre[kStarTile], along_seen[kStarTile];  // backward: gradient . value
 
   INLINE void drop(const Drop& drop, const int64_t* ids, int64_t n, int64_t centre, int64_t heads, int64_t head) {
     if (drop.active) return keep_members(keep_own, keep_centre, keep_seen, drop, ids, n, centre, heads, head);
@@ -48,6 +49,11 @@ template <class T> struct StarTile {
     exponentials(seen, n, scale, top / scale);
   }
 };
+
+// Members are scattered over memory: ask for a row some steps ahead.
+template <class T> INLINE void expect(const T* rows, int64_t d) {
+  for (int64_t c = 0; c < d; c += 64 / int64_t(sizeof(T))) __builtin_prefetch(rows + c);
+}
 
 // Let a centre's softmax, s = top, total, sum [width], follow a larger maximum.
 template <class T> INLINE void raise(T* s, T top, int64_t size) {
@@ -74,27 +80,34 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
     const int64_t centre = star.first_centre + members.group[piece];
     const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d;
     begin(state);
-    StarTile<T> tile;
+    Scratch<StarTile<T>> tiles(heads);
     for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
       const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
       const int64_t* ids = members.ids + from;
-      for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-        T *s = state + h * size, top = -std::numeric_limits<T>::infinity();
-        for (int64_t i = 0; i < n; ++i) {
-          const int64_t u = ids[i] * d + at;
-          tile.own[i] = difference(q + u, k + u, kp + at, width);
-          tile.seen[i] = dot(qp + at, k + u, width);
-          top = tile.seen[i] > top ? tile.seen[i] : top;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t u = ids[i] * d, next = ids[i + 4 < n ? i + 4 : n - 1] * d;
+        expect(q + next, d), expect(k + next, d), expect(v + next, d);
+        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
+          tiles.at[h].own[i] = difference(q + u + at, k + u + at, kp + at, width);
+          tiles.at[h].seen[i] = dot(qp + at, k + u + at, width);
         }
+      }
+      for (int64_t h = 0; h < heads; ++h) {
+        StarTile<T>& tile = tiles.at[h];
+        T *s = state + h * size, top = tile.seen[0];
+        for (int64_t i = 1; i < n; ++i) top = tile.seen[i] > top ? tile.seen[i] : top;
         raise(s, scale * top, size);
         tile.drop(drop, ids, n, centre, heads, h);
         tile.sigmoid(n, scale);
         tile.weigh(n, scale, s[0]);
-        for (int64_t i = 0; i < n; ++i) {
+      }
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
+          const StarTile<T>& tile = tiles.at[h];
           const T *vu = v + ids[i] * d + at, own = tile.own[i];
           const T by_own = own * tile.keep_own[i], by_centre = (T(1) - own) * tile.keep_centre[i];
           const T weight = tile.seen[i] * tile.keep_seen[i];
-          T* to = out + ids[i] * d + at;
+          T *to = out + ids[i] * d + at, *s = state + h * size;
           s[1] += tile.seen[i];
 #pragma omp simd
           for (int64_t c = 0; c < width; ++c) {
@@ -102,7 +115,6 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
             s[2 + c] += weight * vu[c];
           }
         }
-      }
     }
   });
   blocks(threads, members.groups, [&](int64_t group) {
@@ -142,50 +154,58 @@ void star_backward(T* grad_q, T* grad_k, T* grad_v, T* partial, const T* grad, c
     const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d, *gp = grad + centre * d;
     T *sum_q = partial + piece * 3 * d, *sum_k = sum_q + d, *sum_v = sum_k + d;
     clear(sum_q, 3 * d);
-    StarTile<T> tile;
-    T along_own[kStarTile], along_centre[kStarTile], along[kStarTile];
+    Scratch<StarTile<T>> tiles(heads);
     for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
       const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
       const int64_t* ids = members.ids + from;
-      for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-        const T delta = dot(gp + at, out + centre * d + at, width);
-        for (int64_t i = 0; i < n; ++i) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t next = ids[i + 4 < n ? i + 4 : n - 1] * d;
+        expect(q + next, d), expect(k + next, d), expect(v + next, d), expect(grad + next, d);
+        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
           const T *qu = q + ids[i] * d + at, *ku = k + ids[i] * d + at, *vu = v + ids[i] * d + at;
           const T* gu = grad + ids[i] * d + at;
-          T score = 0, to_own = 0, to_centre = 0, seen = 0, to_member = 0;
-#pragma omp simd reduction(+ : score, to_own, to_centre, seen, to_member)
+          T score = 0, along_own = 0, along_centre = 0, seen = 0, along_seen = 0;
+#pragma omp simd reduction(+ : score, along_own, along_centre, seen, along_seen)
           for (int64_t c = 0; c < width; ++c) {
             score += qu[c] * (ku[c] - kp[at + c]);
-            to_own += gu[c] * vu[c];
-            to_centre += gu[c] * vp[at + c];
+            along_own += gu[c] * vu[c];
+            along_centre += gu[c] * vp[at + c];
             seen += qp[at + c] * ku[c];
-            to_member += gp[at + c] * vu[c];
+            along_seen += gp[at + c] * vu[c];
           }
+          StarTile<T>& tile = tiles.at[h];
           tile.own[i] = score, tile.seen[i] = seen;
-          along_own[i] = to_own, along_centre[i] = to_centre, along[i] = to_member;
+          tile.along_own[i] = along_own, tile.along_centre[i] = along_centre, tile.along_seen[i] = along_seen;
         }
+      }
+      for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
+        StarTile<T>& tile = tiles.at[h];
+        const T delta = dot(gp + at, out + centre * d + at, width);
         tile.drop(drop, ids, n, centre, heads, h);
         tile.sigmoid(n, scale);
         tile.weigh(n, scale, lse[group * heads + h]);
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = 0; i < n; ++i) tile.along_seen[i] = tile.along_seen[i] * tile.keep_seen[i] - delta;
+      }
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
+          const StarTile<T>& tile = tiles.at[h];
           const int64_t u = ids[i] * d + at;
-          const T *qu = q + u, *ku = k + u, *gu = grad + u;
-          const T own = tile.own[i], weight = tile.seen[i];
+          const T *qu = q + u, *ku = k + u, *gu = grad + u, own = tile.own[i], weight = tile.seen[i];
           const T by_own = own * tile.keep_own[i], by_centre = (T(1) - own) * tile.keep_centre[i];
-          const T ds = (along_own[i] * tile.keep_own[i] - along_centre[i] * tile.keep_centre[i]) * own * (T(1) - own) * scale;
-          const T dt = weight * (along[i] * tile.keep_seen[i] - delta) * scale, by_member = weight * tile.keep_seen[i];
+          const T by_weight = tile.along_own[i] * tile.keep_own[i] - tile.along_centre[i] * tile.keep_centre[i];
+          const T ds = by_weight * own * (T(1) - own) * scale;
+          const T dt = weight * tile.along_seen[i] * scale, by_seen = weight * tile.keep_seen[i];
           T *to_q = grad_q + u, *to_k = grad_k + u, *to_v = grad_v + u;
 #pragma omp simd
           for (int64_t c = 0; c < width; ++c) {
             to_q[c] = ds * (ku[c] - kp[at + c]);
             to_k[c] = ds * qu[c] + dt * qp[at + c];
-            to_v[c] = by_own * gu[c] + by_member * gp[at + c];
+            to_v[c] = by_own * gu[c] + by_seen * gp[at + c];
             sum_q[at + c] += dt * ku[c];
             sum_k[at + c] -= ds * qu[c];
             sum_v[at + c] += by_centre * gu[c];
           }
         }
-      }
     }
   });
   blocks(threads, members.groups, [&](int64_t group) {
