@@ -34,9 +34,10 @@ def test_all_schemes_train_alike(preset: str, norm: str) -> None:
 
 
 @pytest.mark.slow
-def test_fused_and_reference_agree_over_fifty_epochs_on_cora(data_root: Path) -> None:
+@pytest.mark.parametrize(("scheme", "epochs"), [("sparse", 50), ("reference", 5)])
+def test_fused_agrees_to_float32_noise_on_cora(scheme: str, epochs: int, data_root: Path) -> None:
     data = load("cora", root=str(data_root), split=0)
     settings = {"hidden": 64, "heads": 2, "clusters": 128, "attention_dropout": 0.3}
-    ours, law = (curve(data, scheme, 50, **settings) for scheme in ("fused", "reference"))
+    ours, law = (curve(data, name, epochs, **settings) for name in ("fused", scheme))
     np.testing.assert_allclose(ours, law, rtol=1e-2)
-    np.testing.assert_allclose(ours[:10], law[:10], rtol=1e-4)
+    np.testing.assert_allclose(ours[:10], law[:10], rtol=1e-5)
