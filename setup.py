@@ -41,11 +41,13 @@ class BuildKernels(build_ext):
     def build_with(self, ext: Extension, flags: list[str]) -> None:
         x86 = platform.machine().lower() in ("x86_64", "amd64")
         flags = flags + ["-DM3D_X86"] * x86
-        objects = self.compile([SOURCE / "walk.cpp", SOURCE / "dispatch.cpp"], "common", flags)
+        common = [SOURCE / f"{name}.cpp" for name in ("walk", "dispatch", "fork")]
+        objects = self.compile(common, "common", flags)
         for name, options in SETS.items():
             if x86 or name == "baseline":
-                named = [f"-DM3D_KERNELS=m3d_kernels_{name}", *options]
-                objects += self.compile([SOURCE / "kernels.cpp"], name, flags + named)
+                named = [f"-DM3D_KERNELS=m3d_kernels_{name}", f"-DM3D_SET={name}", *options]
+                sources = [SOURCE / "kernels.cpp", SOURCE / "structure.cpp"]
+                objects += self.compile(sources, name, flags + named)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         self.compiler.link_shared_object(objects, str(target), target_lang="c++")

@@ -34,7 +34,7 @@ def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(tmp_p
         subprocess.run(command, check=True)
         objects.append(str(target))
 
-    for name in ("walk", "dispatch"):
+    for name in ("walk", "dispatch", "fork"):
         compile_one(SOURCE / f"{name}.cpp", name)
     for name, options in built["SETS"].items():
         if x86 or name == "baseline":

@@ -7,7 +7,7 @@ An entry (query u, key v, head h) of one call is dropped where a 32-bit hash of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -54,6 +54,13 @@ class Dropout:
         bits = hash_entries(self.seed, self.call, queries, keys, heads)
         kept = bits >= self.threshold
         return kept.to(torch.float64) / (1.0 - self.p)
+
+
+def keywords(dropout: Dropout | None) -> dict[str, Any]:
+    """Dropout as the arguments of ``attend``."""
+    if dropout is None:
+        return {}
+    return {"dropout": dropout.p, "seed": dropout.seed, "call": dropout.call}
 
 
 def hash_entries(seed: int, call: int, queries: Tensor, keys: Tensor, heads: int) -> Tensor:

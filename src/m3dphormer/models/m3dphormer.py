@@ -17,7 +17,8 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from m3dphormer import masks
-from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive
+from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
+from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
@@ -105,7 +106,7 @@ class M3DphormerConfig(ModelConfig):
 class Graph:
     """A graph as the network sees it: features of all T rows and one mask an expert."""
 
-    x: Tensor  # [T, features]; a virtual node has the mean of its members' raw features
+    features: structure.Features  # a virtual node has the mean of its members' raw features
     layout: Layout
     masks: tuple[Mask, ...]
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
@@ -131,20 +132,26 @@ class Expert(nn.Module):
             self.query = nn.Linear(width, width, bias=config.bias)
             self.key = nn.Linear(width, width, bias=config.bias)
 
-    def forward(self, h: Tensor, mask: Mask, seed: int, call: int) -> Tensor:
+    def forward(self, h: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:
         """Heads side by side, [T, hidden]."""
-        dropout = self.config.attention_dropout if self.training else 0.0
-        scheme, v = self.config.scheme, self._heads(self.value(h))
+        options = {"scheme": self.config.scheme, **keywords(dropout)}
+        v = self._heads(self.value(h))
         if self.additive:
             s = v if self.score is None else self._heads(self.score(h))
             a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
-            out = attend_additive(
-                a, b, v, mask, scheme=scheme, dropout=dropout, seed=seed, call=call
-            )
+            out = attend_additive(a, b, v, mask, **options)
         else:
             q, k = self._heads(self.query(h)), self._heads(self.key(h))
-            out = attend(q, k, v, mask, scheme=scheme, dropout=dropout, seed=seed, call=call)
+            out = attend(q, k, v, mask, **options)
         return out.flatten(1)
+
+    def weights(self) -> structure.DotWeights | structure.AdditiveWeights:
+        """What it is made of, for a layer that is computed by its structure."""
+        if not self.additive:
+            return structure.DotWeights(self.query, self.key, self.value, self.config.heads)
+        score = self.value if self.score is None else self.score
+        vectors = (self.score_query, self.score_key)
+        return structure.AdditiveWeights(score, *vectors, self.value, self.config.heads)
 
     def _heads(self, h: Tensor) -> Tensor:
         return h.view(len(h), self.config.heads, -1)  # [T, H, d_h]
@@ -164,14 +171,17 @@ class Router(nn.Module):
         if self.gate is not None:
             nn.init.zeros_(self.gate.weight)
 
-    def forward(self, h: Tensor) -> Tensor:
+    def logits(self, h: Tensor) -> Tensor | None:
+        """What is learned about each row, [T, experts - 1] or [T, experts]; None: nothing."""
+        return None if self.gate is None else self.gate(h)
+
+    def forward(self, logits: Tensor | None, like: Tensor) -> Tensor:
         """[T, experts], rows that sum to 1: b1, (1 - b1) b2, (1 - b1)(1 - b2) for three experts."""
-        if self.gate is None:
-            return h.new_full((len(h), self.experts), 1 / self.experts)
-        logits: Tensor = self.gate(h)
+        if logits is None:
+            return like.new_full((len(like), self.experts), 1 / self.experts)
         if self.kind == "softmax":
             return logits.softmax(dim=1)
-        rest, shares = h.new_ones(len(h)), []
+        rest, shares = logits.new_ones(len(logits)), []
         for beta in logits.sigmoid().unbind(dim=1):
             shares.append(rest * beta)
             rest = rest * (1 - beta)
@@ -192,31 +202,86 @@ class RMSNorm(nn.Module):
         return h if self.bias is None else h + self.bias
 
 
+@dataclass(frozen=True)
+class Chance:
+    """What is dropped in one forward pass: every call under one seed drops on its own."""
+
+    seed: int
+    config: M3DphormerConfig
+    training: bool
+
+    def attention(self, layer: int, expert: int) -> Dropout | None:
+        """Of an expert's attention weights."""
+        return self._drop(self.config.attention_dropout, layer, expert)
+
+    def features(self, layer: int) -> Dropout | None:
+        """Of what a layer adds to its residual; layer -1 is the input."""
+        return self._drop(self.config.dropout, layer, len(self.config.experts))
+
+    def _drop(self, p: float, layer: int, place: int) -> Dropout | None:
+        call = (1 + layer) * (1 + len(self.config.experts)) + place
+        return Dropout(p, self.seed, call) if self.training and p else None
+
+
 class Layer(nn.Module):
     """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end."""
 
     def __init__(self, config: M3DphormerConfig) -> None:
         super().__init__()
+        self.config = config
         self.pre = config.norm == "rms"
-        self.fixed = config.virtual_gates == "fixed"
         width = config.hidden
         self.norm = RMSNorm(width, bias=config.norm_bias) if self.pre else nn.BatchNorm1d(width)
         self.router = Router(config)
         self.experts = nn.ModuleList(Expert(config, name) for name in config.experts)
         self.residual = nn.Linear(width, width, bias=config.bias)
-        self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, h: Tensor, graph: Graph, seed: int, call: int) -> tuple[Tensor, Tensor]:
+    def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
-        z = self.norm(h) if self.pre else h
-        gates = self.router(z)
-        if self.fixed:
-            gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
-        mixed = torch.zeros_like(h)
-        for i, (expert, mask) in enumerate(zip(self.experts, graph.masks, strict=True)):
-            mixed = mixed + gates[:, i : i + 1] * expert(z, mask, seed, call + i)
-        out = self.dropout(mixed.relu()) + self.residual(h)
+        if self._must_recompute(h, at):
+            out, gates = structure.recomputed(self._experts, h, graph, chance, at)
+        else:
+            out, gates = self._experts(h, graph, chance, at)
         return (out if self.pre else self.norm(out)), gates
+
+    def _experts(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
+        drops = [chance.attention(at, i) for i in range(len(self.experts))]
+        fused = structure.structured(self.config.scheme, h)
+        if fused:
+            logits, answers, residual = self._by_structure(h, graph, drops)
+        else:
+            z = self.norm(h) if self.pre else h
+            logits, residual = self.router.logits(z), self.residual(h)
+            rows = zip(self.experts, graph.masks, drops, strict=True)
+            answers = [
+                structure.Piece(i, 0, expert(z, mask, drop))
+                for i, (expert, mask, drop) in enumerate(rows)
+            ]
+        gates = self.router(logits, h)
+        if self.config.virtual_gates == "fixed":
+            gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
+        return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
+
+    def _must_recompute(self, h: Tensor, at: int) -> bool:
+        """The last layers keep their insides as long as there is room."""
+        if not structure.structured(self.config.scheme, h):
+            return False
+        return at < self.config.layers - structure.kept_layers(h)
+
+    def _by_structure(
+        self, h: Tensor, graph: Graph, drops: list[Dropout | None]
+    ) -> tuple[Tensor | None, list[structure.Piece], Tensor]:
+        """The same three, without the work that the masks of the paper make needless."""
+        experts = [
+            structure.Expert(expert.weights(), mask, drop)  # type: ignore[operator]
+            for expert, mask, drop in zip(self.experts, graph.masks, drops, strict=True)
+        ]
+        norm = None
+        if isinstance(self.norm, RMSNorm):
+            norm = structure.Norm(self.norm.weight, self.norm.bias, self.norm.eps)
+        return structure.attend_all(
+            h, graph.layout, experts, norm=norm, gate=self.router.gate, residual=self.residual
+        )
 
 
 @register_model("m3dphormer")
@@ -231,7 +296,6 @@ class M3Dphormer(Model):
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
-        self.dropout = nn.Dropout(config.dropout)
         self.levels = [masks.level_of(name) for name in config.experts]
         distinct = len(set(self.levels)) == len(self.levels)
         self.gate_names = tuple(self.levels) if distinct else config.experts
@@ -256,16 +320,18 @@ class M3Dphormer(Model):
         for mask in built:
             layout = layout | mask.layout
 
-        x, rows = data.x, [data.x]
+        x, groups = data.x, []
         if layout.clusters and cluster is not None:
-            rows.append(_group_means(x, cluster.to(x.device), layout.clusters))
+            groups.append((cluster.to(x.device), layout.clusters))
         if layout.classes:
-            trained = torch.where(data.train_mask, data.y, -1)
-            rows.append(_group_means(x, trained, layout.classes))
+            groups.append((torch.where(data.train_mask, data.y, -1), layout.classes))
         if layout.virtual:
-            rows.append(x.mean(dim=0, keepdim=True).expand(layout.virtual, -1))
+            everyone = torch.zeros(len(x), dtype=torch.long, device=x.device)
+            groups += [(everyone, 1)] * layout.virtual
+        fused = self.config.scheme == DEFAULT_SCHEME
+        make = structure.features if fused else structure.plain_features
         return Graph(
-            x=torch.cat(rows),
+            features=make(x, groups),
             layout=layout,
             masks=tuple(mask.widen(layout) for mask in built),
             virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
@@ -274,12 +340,14 @@ class M3Dphormer(Model):
     def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
-        h = self.input(graph.x)
+        chance = Chance(seed, self.config, self.training)
+        h = graph.features.project(self.input)
         if self.config.input == "skip":
-            h = self.dropout(h + h.relu())
+            fused = structure.structured(self.config.scheme, h)
+            h = structure.skip(h, chance.features(-1), fused=fused)
         total, gates = h, []
         for i, layer in enumerate(self.layers):
-            h, gate = layer(h, graph, seed, i * len(self.config.experts))
+            h, gate = layer(h, graph, chance, i)
             total = total + h
             gates.append(gate)
         return (total if self.config.readout == "sum" else h), torch.stack(gates)
@@ -305,14 +373,6 @@ class M3Dphormer(Model):
         weight = len(classes) / len(train)
         total = on_train + weight * on_classes
         return total if self.config.loss == "weighted" else total / (1 + weight)
-
-
-def _group_means(x: Tensor, group: Tensor, count: int) -> Tensor:
-    """Mean feature row of each group, [count, d]; -1 is in none, an empty group gets zeros."""
-    members = (group >= 0).nonzero().squeeze(1)
-    sums = x.new_zeros(count, x.shape[1]).index_add(0, group[members], x[members])
-    sizes = torch.bincount(group[members], minlength=count).clamp(min=1)
-    return sums / sizes.unsqueeze(1)
 
 
 def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:

@@ -7,7 +7,7 @@
 // the order of the units, whoever finishes first, into a ring of slots.
 #include "walk.h"
 
-#include <pthread.h>
+#include "fork.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,12 +25,8 @@ constexpr int64_t kRow = 4;      // what a row costs beside its entries
 constexpr int64_t kPiece = 2048; // entries of a piece, at least
 constexpr int64_t kLongest = 16384;
 
-// The threads of OpenMP do not survive fork, and waiting for them would hang the child.
-std::atomic<bool> forked{false};
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
-
 template <class Body> void on_threads(int threads, const Body& body) {
-  if (threads <= 1 || forked) return body();
+  if (threads <= 1 || m3d_forked()) return body();
 #pragma omp parallel num_threads(threads)
   body();
 }

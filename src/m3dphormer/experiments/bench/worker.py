@@ -21,6 +21,7 @@ from m3dphormer.experiments.bench import cases, rivals
 from m3dphormer.graph import load
 from m3dphormer.masks import Mask, l2
 from m3dphormer.models import create_model
+from m3dphormer.training.loop import adam
 from m3dphormer.training.settings import TrainConfig
 
 Row = dict[str, Any]
@@ -137,8 +138,7 @@ def _epoch(data: Data, shape: cases.Shape, scheme: str) -> Callable[[], None]:
         scheme=scheme,
     )
     graph = model.prepare(data)
-    config = TrainConfig()
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    optimiser = adam(model, TrainConfig())
 
     def epoch() -> None:
         model.train()

@@ -1,0 +1,78 @@
+// What the passes of structure.cpp share: blocks of rows on several threads, dropout, short loops.
+// Blocks depend on the sizes alone, and what they sum is merged in their order: the bits do not depend
+// on the number of threads.
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+
+#include "exp.h"
+#include "fork.h"
+#include "hash.h"
+
+namespace {
+
+template <class Body> void blocks(int64_t threads, int64_t count, const Body& body) {
+#pragma omp parallel for num_threads(int(threads)) if (threads > 1 && !m3d_forked()) schedule(dynamic, 1)
+  for (int64_t block = 0; block < count; ++block) body(block);
+}
+
+// Memory of one block, for numbers that are not worth a tensor.
+template <class T> struct Scratch {
+  T* at;
+  explicit Scratch(int64_t count) : at(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64))) {}
+  ~Scratch() { std::free(at); }
+  Scratch(const Scratch&) = delete;
+};
+
+// Dropout of a call (attention/dropout.py): the factor of entry (query, key, head).
+struct Drop {
+  int64_t active, step, threshold;
+  double scale;
+  INLINE uint32_t row(int64_t query, int64_t heads, int64_t head) const {
+    return mix<uint32_t>((uint32_t(query) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(step));
+  }
+  template <class T> INLINE T keep(uint32_t row, int64_t key) const {
+    if (!active) return T(1);
+    return mix<uint32_t>(row + uint32_t(key) * kGolden) >= uint32_t(threshold) ? T(scale) : T(0);
+  }
+};
+
+// What a tile of members keeps of queries (or keys) when all of them meet the same key (or query).
+template <class T>
+INLINE void keep_members(T* of_rows, T* of_centre, T* by_centre, const Drop& drop, const int64_t* ids, int64_t n,
+                         int64_t centre, int64_t heads, int64_t head) {
+  const T scale = T(drop.scale);
+  const uint32_t threshold = uint32_t(drop.threshold), row = drop.row(centre, heads, head);
+#pragma omp simd
+  for (int32_t i = 0; i < int32_t(n); ++i) {
+    const uint32_t own = mix<uint32_t>((uint32_t(ids[i]) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(drop.step));
+    const uint32_t key = uint32_t(ids[i]) * kGolden;
+    of_rows[i] = mix<uint32_t>(own + key) >= threshold ? scale : T(0);
+    of_centre[i] = mix<uint32_t>(own + uint32_t(centre) * kGolden) >= threshold ? scale : T(0);
+    by_centre[i] = mix<uint32_t>(row + key) >= threshold ? scale : T(0);
+  }
+}
+
+template <class T> INLINE T dot(const T* x, const T* y, int64_t n) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < n; ++c) sum += x[c] * y[c];
+  return sum;
+}
+
+// x = e^(factor (x - shift)), for whole vectors: x must have room up to the next
+template <class T> INLINE void exponentials(T* x, int64_t n, T factor, T shift) {
+  for (int64_t c = 0; c < n; c += Lanes<T>::W) store(x + c, exponential<T>(factor * (load(x + c) - shift)));
+}
+
+// into += factor * x
+template <class T> INLINE void add(T* into, T factor, const T* x, int64_t n) {
+#pragma omp simd
+  for (int64_t c = 0; c < n; ++c) into[c] += factor * x[c];
+}
+
+template <class T> INLINE void clear(T* x, int64_t n) {
+  for (int64_t c = 0; c < n; ++c) x[c] = 0;
+}
+
+}  // namespace

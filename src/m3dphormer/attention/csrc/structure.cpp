@@ -1,0 +1,86 @@
+// The passes of the structured layer for one instruction set, as C functions of addresses and numbers:
+// m3d_<pass>_<f32|f64>_<set>. Compiled once for each set, with M3D_SET its name. See kernels.cpp on linkage.
+#include "few.h"
+#include "mix.h"
+#include "norm.h"
+#include "skip.h"
+#include "star.h"
+
+#define PASTE(pass, type, set) m3d_##pass##_##type##_##set
+#define NAMED(pass, type, set) PASTE(pass, type, set)
+#define EXPORT(pass, type) extern "C" __attribute__((visibility("default"))) void NAMED(pass, type, M3D_SET)
+
+#define DROP int64_t active, int64_t step, int64_t threshold, double keep_scale
+#define DROPPED Drop{active, step, threshold, keep_scale}
+#define MEMBERS                                                                                                \
+  const int64_t *ids, const int64_t *first, const int64_t *from, const int64_t *to, const int64_t *group, int64_t groups, \
+      int64_t pieces
+#define MEMBERED Members{ids, first, from, to, group, groups, pieces}
+#define STAR MEMBERS, int64_t first_centre, int64_t loops, int64_t heads, int64_t width, double scale
+#define STARRED Star{MEMBERED, first_centre, loops, heads, width, scale}
+
+#define PASSES(TYPE, type)                                                                                            \
+  EXPORT(mix_forward, type)(TYPE * out, const TYPE* residual, const TYPE* gates, TYPE* const* x, const int64_t* from, \
+                            const int64_t* to, const int64_t* expert, int64_t count, int64_t rows, int64_t width,     \
+                            int64_t experts, DROP, int64_t threads) {                                                 \
+    mix_forward<TYPE>(out, residual, gates, {x, from, to, expert, count}, rows, width, experts, DROPPED, threads);    \
+  }                                                                                                                   \
+  EXPORT(mix_backward, type)(const TYPE* grad, const TYPE* gates, TYPE* grad_gates, TYPE* const* x, TYPE* const* dx,  \
+                             const int64_t* from, const int64_t* to, const int64_t* expert, int64_t count,            \
+                             int64_t rows, int64_t width, int64_t experts, DROP, int64_t threads) {                   \
+    mix_backward<TYPE>(grad, gates, grad_gates, {x, from, to, expert, count}, {dx, from, to, expert, count}, rows,    \
+                       width, experts, DROPPED, threads);                                                             \
+  }                                                                                                                   \
+  EXPORT(keep_rows, type)(TYPE * out, int64_t rows, int64_t width, DROP, int64_t threads) {                           \
+    keep_rows<TYPE>(out, rows, width, DROPPED, threads);                                                              \
+  }                                                                                                                   \
+  EXPORT(skip_forward, type)(TYPE * out, const TYPE* z, int64_t rows, int64_t width, DROP, int64_t threads) {           \
+    skip_forward<TYPE>(out, z, rows, width, DROPPED, threads);                                                        \
+  }                                                                                                                   \
+  EXPORT(skip_backward, type)(TYPE * grad_z, const TYPE* grad, const TYPE* out, int64_t rows, int64_t width, DROP,    \
+                              int64_t threads) {                                                                      \
+    skip_backward<TYPE>(grad_z, grad, out, rows, width, DROPPED, threads);                                            \
+  }                                                                                                                   \
+  EXPORT(norm_forward, type)(TYPE * z, TYPE * inverse, const TYPE* h, const TYPE* weight, const TYPE* bias,           \
+                             int64_t rows, int64_t width, double eps, int64_t threads) {                              \
+    norm_forward<TYPE>(z, inverse, h, weight, bias, rows, width, eps, threads);                                       \
+  }                                                                                                                   \
+  EXPORT(norm_backward, type)(TYPE * grad_h, TYPE * grad_affine, TYPE * partial, const TYPE* grad, const TYPE* h,     \
+                              const TYPE* inverse, const TYPE* weight, int64_t rows, int64_t width,                   \
+                              int64_t threads) {                                                                      \
+    norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, width, threads);                \
+  }                                                                                                                   \
+  EXPORT(pool_forward, type)(TYPE * pooled, TYPE * kept, TYPE * lse, TYPE * states, const TYPE* z,                    \
+                             const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads, int64_t width, DROP,   \
+                             int64_t threads) {                                                                       \
+    pool_forward<TYPE>(pooled, kept, lse, states, z, queries, MEMBERED, first_query, heads, width, DROPPED, threads); \
+  }                                                                                                                   \
+  EXPORT(pool_backward, type)(TYPE * grad_z, TYPE * grad_queries, TYPE * partial, const TYPE* grad_pooled,            \
+                              const TYPE* grad_kept, const TYPE* pooled, const TYPE* kept, const TYPE* lse,           \
+                              const TYPE* z, const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads,        \
+                              int64_t width, DROP, int64_t threads) {                                                 \
+    pool_backward<TYPE>(grad_z, grad_queries, partial, grad_pooled, grad_kept, pooled, kept, lse, z, queries,         \
+                        MEMBERED, first_query, heads, width, DROPPED, threads);                                       \
+  }                                                                                                                   \
+  EXPORT(few_forward, type)(TYPE * out, const TYPE* scores, const TYPE* v, int64_t rows, int64_t heads, int64_t keys, \
+                            int64_t width, int64_t first_key, DROP, int64_t threads) {                                \
+    few_forward<TYPE>(out, scores, v, rows, heads, keys, width, first_key, DROPPED, threads);                         \
+  }                                                                                                                   \
+  EXPORT(few_backward, type)(TYPE * grad_scores, TYPE * grad_v, TYPE * partial, const TYPE* grad, const TYPE* scores, \
+                             const TYPE* v, int64_t rows, int64_t heads, int64_t keys, int64_t width,                 \
+                             int64_t first_key, int64_t block, DROP, int64_t threads) {                               \
+    few_backward<TYPE>(grad_scores, grad_v, partial, grad, scores, v, rows, heads, keys, width, first_key, block,     \
+                       DROPPED, threads);                                                                             \
+  }                                                                                                                   \
+  EXPORT(star_forward, type)(TYPE * out, TYPE * lse, TYPE * states, const TYPE* q, const TYPE* k, const TYPE* v,      \
+                             STAR, DROP, int64_t threads) {                                                           \
+    star_forward<TYPE>(out, lse, states, q, k, v, STARRED, DROPPED, threads);                                         \
+  }                                                                                                                   \
+  EXPORT(star_backward, type)(TYPE * grad_q, TYPE * grad_k, TYPE * grad_v, TYPE * partial, const TYPE* grad,          \
+                              const TYPE* out, const TYPE* lse, const TYPE* q, const TYPE* k, const TYPE* v, STAR,    \
+                              DROP, int64_t threads) {                                                                \
+    star_backward<TYPE>(grad_q, grad_k, grad_v, partial, grad, out, lse, q, k, v, STARRED, DROPPED, threads);         \
+  }
+
+PASSES(float, f32)
+PASSES(double, f64)

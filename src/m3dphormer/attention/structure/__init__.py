@@ -1,0 +1,25 @@
+"""Work that need not exist: exact rewrites of a layer, one file each."""
+
+from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights
+from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
+from m3dphormer.attention.structure.layer import Expert, attend_all, structured
+from m3dphormer.attention.structure.mix import Piece, mix
+from m3dphormer.attention.structure.read import Norm
+from m3dphormer.attention.structure.recompute import kept_layers, recomputed
+
+__all__ = [
+    "AdditiveWeights",
+    "DotWeights",
+    "Expert",
+    "Features",
+    "Norm",
+    "Piece",
+    "attend_all",
+    "features",
+    "kept_layers",
+    "mix",
+    "plain_features",
+    "recomputed",
+    "skip",
+    "structured",
+]

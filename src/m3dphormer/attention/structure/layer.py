@@ -1,0 +1,65 @@
+"""All experts of a layer from one reading of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from m3dphormer.attention.attend import DEFAULT_SCHEME
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.structure import passes
+from m3dphormer.attention.structure.choose import choose
+from m3dphormer.attention.structure.forms import Weights
+from m3dphormer.attention.structure.mix import Piece
+from m3dphormer.attention.structure.read import Norm, Read, enter, read
+from m3dphormer.masks import Layout, Mask
+
+
+@dataclass(frozen=True)
+class Expert:
+    """Weights, mask and attention dropout of one expert."""
+
+    weights: Weights
+    mask: Mask
+    dropout: Dropout | None
+
+
+def structured(scheme: str, h: Tensor) -> bool:
+    """Whether the layer is computed by its structure; else each expert goes on its own."""
+    return scheme == DEFAULT_SCHEME and passes.serve(h)
+
+
+def attend_all(
+    h: Tensor,
+    layout: Layout,
+    experts: Sequence[Expert],
+    *,
+    norm: Norm | None,
+    gate: nn.Linear | None,
+    residual: nn.Linear,
+) -> tuple[Tensor | None, list[Piece], Tensor]:
+    """The gates' logits, the experts' answers and the residual projection of a state [T, d].
+
+    Args:
+        norm: Between the state and what gates and experts read; None: they read it as it is.
+        gate: None: there are no logits.
+    """
+    z, other, few = enter(h, norm, residual, layout.rows("classes"))
+    forms = [
+        choose(expert.weights, expert.mask).build(expert.weights, expert.mask, few, expert.dropout)
+        for expert in experts
+    ]
+    gates = [] if gate is None else [Read.of(gate, len(h))]
+    reads = [*gates, *(item for form in forms for item in form.reads)]
+    pools = [pool for form in forms for pool in form.pools]
+    given = read(z, reads, pools)
+    logits = None if gate is None else given[0]
+    answers, pooled = given[len(gates) : len(reads)], given[len(reads) :]
+    pieces = []
+    for i, form in enumerate(forms):
+        mine = [answers.pop(0) for _ in form.reads]
+        mine += [pooled.pop(0) for _ in range(2 * len(form.pools))]
+        pieces += [Piece(i, start, rows) for start, rows in form.finish(mine)]
+    return logits, pieces, other

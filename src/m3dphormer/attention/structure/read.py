@@ -1,0 +1,222 @@
+"""Rewrite 5: whatever is read from a layer's state is read in two steps with one gradient each.
+
+``enter``: the residual projection and the norm read H. ``read``: all projections of the normed
+state, as one grouped product; narrow ones (gates, scores) share one GEMM. Autograd alone would
+make a gradient [T, d] for every reader and add them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
+
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.structure import passes
+from m3dphormer.attention.structure.members import Members
+
+NARROW = 2  # maps with at most a half of the width as outputs are worth sharing one product
+
+
+@dataclass(frozen=True)
+class Read:
+    """A linear map of the first ``rows`` rows: [rows, d] to [rows, outputs]."""
+
+    weight: Tensor  # [outputs, d]
+    bias: Tensor | None
+    rows: int
+
+    @classmethod
+    def of(cls, layer: nn.Linear, rows: int) -> Read:
+        return cls(layer.weight, layer.bias, rows)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Attention of one query a group over its members' states, every head reading whole rows.
+
+    Args:
+        queries: [groups, H, d], scale included.
+        first: Row number of the first group's query, for dropout.
+    """
+
+    queries: Tensor
+    members: Members
+    first: int
+    dropout: Dropout | None
+
+
+@dataclass(frozen=True)
+class Norm:
+    """RMSNorm's parameters."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+
+
+def enter(
+    h: Tensor, norm: Norm | None, residual: nn.Linear, few: slice
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The normed state [T, d], the residual projection [T, d], and a few rows of the former."""
+    weight, bias, eps = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
+    entered: tuple[Tensor, Tensor, Tensor] = _Enter.apply(  # type: ignore[no-untyped-call]
+        h, weight, bias, eps, residual.weight, residual.bias, few
+    )
+    return entered
+
+
+def read(z: Tensor, reads: Sequence[Read], pools: Sequence[Pool]) -> list[Tensor]:
+    """What each read gives, [rows, outputs]; then each pool's rows [groups, H, d] and weights."""
+    plan = (tuple(item.rows for item in reads), tuple(pools))
+    weights = [item.weight for item in reads]
+    biases = [item.bias for item in reads]
+    queries = [pool.queries for pool in pools]
+    given = _Read.apply(z, plan, *weights, *biases, *queries)  # type: ignore[no-untyped-call]
+    return list(given)
+
+
+class _Enter(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        residual_weight: Tensor,
+        residual_bias: Tensor | None,
+        few: slice,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        h = h.contiguous()
+        if weight is None:
+            z, inverse = h.view_as(h), None
+        else:
+            z, inverse = torch.empty_like(h), h.new_empty(len(h))
+            passes.run("norm_forward", h.dtype, z, inverse, h, weight, bias, *h.shape, eps)
+        ctx.save_for_backward(h, inverse, weight, residual_weight)
+        ctx.rest = bias is not None, residual_bias is not None, few
+        return z, linear(h, residual_weight, residual_bias), z[few].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_z: Tensor, grad: Tensor, grad_few: Tensor) -> tuple[Any, ...]:
+        h, inverse, weight, residual_weight = ctx.saved_tensors
+        biased, residual_biased, few = ctx.rest
+        grad_h = grad @ residual_weight
+        by_weight = by_bias = None
+        if weight is None:
+            grad_h += grad_z
+            grad_h[few] += grad_few
+        else:
+            affine = _norm_backward(grad_h, grad_z, h, inverse, weight)
+            affine += _norm_backward(grad_h[few], grad_few, h[few], inverse[few], weight)
+            by_weight, by_bias = affine[0], affine[1] if biased else None
+        by_residual = grad.t() @ h
+        by_residual_bias = grad.sum(0) if residual_biased else None
+        return grad_h, by_weight, by_bias, None, by_residual, by_residual_bias, None
+
+
+def _norm_backward(
+    grad_h: Tensor, grad_z: Tensor, h: Tensor, inverse: Tensor, weight: Tensor
+) -> Tensor:
+    """Adds to ``grad_h``; gradients of the norm's weight and bias, [2, d]."""
+    rows, width = h.shape
+    affine, partial = h.new_empty(2, width), h.new_empty(rows // 512 + 1, 2, width)
+    given = (grad_z.contiguous(), h, inverse, weight)
+    passes.run("norm_backward", h.dtype, grad_h, affine, partial, *given, rows, width)
+    return affine
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, plan: Any, *given: Any) -> tuple[Tensor, ...]:
+        rows, pools = plan
+        count = len(rows)
+        weights, biases, queries = given[:count], given[count : 2 * count], given[2 * count :]
+        narrow = [i for i in range(count) if NARROW * len(weights[i]) <= z.shape[1]]
+        outs: list[Any] = [None] * count
+        for i in set(range(count)) - set(narrow):
+            outs[i] = linear(z[: rows[i]], weights[i], biases[i])
+        if narrow:
+            together = linear(z, torch.cat([weights[i] for i in narrow]))
+            sizes = [len(weights[i]) for i in narrow]
+            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
+                part = part[: rows[i]]
+                outs[i] = part.contiguous() if biases[i] is None else part + biases[i]
+        pooled = [_pool(z, pool, query) for pool, query in zip(pools, queries, strict=True)]
+        kept = [tensor for three in pooled for tensor in three]
+        ctx.save_for_backward(z, *weights, *queries, *kept)
+        ctx.plan = rows, pools, narrow, [bias is not None for bias in biases]
+        return *outs, *(tensor for three in pooled for tensor in three[:2])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        rows, pools, narrow, biased = ctx.plan
+        count = len(rows)
+        z, *saved = ctx.saved_tensors
+        weights, queries = saved[:count], saved[count : count + len(pools)]
+        kept = saved[count + len(pools) :]
+        grad_z: Tensor | None = None
+        grad_weights: list[Any] = [None] * count
+        if narrow:
+            sizes = [len(weights[i]) for i in narrow]
+            together = z.new_zeros(len(z), sum(sizes))
+            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
+                part[: rows[i]] = grads[i]
+            grad_z = together @ torch.cat([weights[i] for i in narrow])
+            by_narrow = together.t() @ z
+            for i, part in zip(narrow, torch.split(by_narrow, sizes), strict=True):
+                grad_weights[i] = part
+        if grad_z is None:
+            grad_z = torch.zeros_like(z)
+        for i in set(range(count)) - set(narrow):
+            grad_z[: rows[i]].addmm_(grads[i], weights[i])
+            grad_weights[i] = grads[i].t() @ z[: rows[i]]
+        grad_biases = [
+            grad.sum(0) if has else None for grad, has in zip(grads[:count], biased, strict=True)
+        ]
+        grad_queries = [
+            _pool_backward(
+                grad_z, z, pools[i], queries[i], kept[3 * i : 3 * i + 3], grads[count + 2 * i :][:2]
+            )
+            for i in range(len(pools))
+        ]
+        return grad_z, None, *grad_weights, *grad_biases, *grad_queries
+
+
+def _pool(z: Tensor, pool: Pool, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Sum of weighted rows, sum of weights, log-sum-exp."""
+    queries = queries.contiguous()
+    _, heads, width = queries.shape
+    pooled, kept = torch.empty_like(queries), queries.new_empty(queries.shape[:2])
+    lse = torch.empty_like(kept)
+    states = z.new_empty(pool.members.pieces, heads, width + 3)
+    rest = (*pool.members.arguments, pool.first, heads, width, *passes.dropped(pool.dropout))
+    passes.run("pool_forward", z.dtype, pooled, kept, lse, states, z, queries, *rest)
+    return pooled, kept, lse
+
+
+def _pool_backward(
+    grad_z: Tensor,
+    z: Tensor,
+    pool: Pool,
+    queries: Tensor,
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor],
+) -> Tensor:
+    """Adds to ``grad_z``; gradient of the queries."""
+    queries = queries.contiguous()
+    _, heads, width = queries.shape
+    grad_queries = torch.empty_like(queries)
+    partial = z.new_empty(pool.members.pieces, heads, width)
+    given = (*(grad.contiguous() for grad in grads), *kept, z, queries)
+    rest = (*pool.members.arguments, pool.first, heads, width, *passes.dropped(pool.dropout))
+    passes.run("pool_backward", z.dtype, grad_z, grad_queries, partial, *given, *rest)
+    return grad_queries
