@@ -42,10 +42,16 @@ def label_consistency(
 ) -> Tensor:
     """Share of the own class among the labelled nodes that each real node reaches, [N]."""
     y = known_labels(layout, data, all_labels)
+    reached = reach_keys(regions, layout, y)
+    share = reached.own.double() / reached.labelled
+    return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
+
+
+def reach_keys(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
+    """``reach``, where the class nodes that a node sees count as labelled keys too."""
     reached = reach(regions, layout, y)
     seen, own = _class_nodes(regions, layout, y)
-    share = (reached.own + own).double() / (reached.labelled + seen)
-    return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
+    return Reach(reached.nodes, reached.labelled + seen, reached.own + own)
 
 
 def known_labels(layout: Layout, data: Data, all_labels: bool) -> Tensor:
