@@ -183,8 +183,13 @@ def chunks(region: Region, layout: Layout) -> Iterator[Pairs]:
     step = HOP_ROWS
     if not isinstance(region, Hops):
         step = max(1, CHUNK_PAIRS * rows // max(region.nnz(layout), 1))
+    counted = 0
     for start in range(0, rows, step):
-        yield region.pairs(layout, start, min(start + step, rows))
+        pairs = region.pairs(layout, start, min(start + step, rows))
+        counted += len(pairs[0])
+        yield pairs
+    if isinstance(region, Hops):
+        region.__dict__["_count"] = counted  # so that nnz need not walk the hops again
 
 
 def own(role: Role, size: int) -> Groups:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -71,7 +71,7 @@ def complements(consistency: Mapping[str, Tensor]) -> dict[str, float]:
     return gains
 
 
-def _about_levels(gains: Mapping[str, float], taken: list[str]) -> str:
+def _about_levels(gains: Mapping[str, float], taken: Sequence[str]) -> str:
     (first, alone), *more = gains.items()
     said = f"The {first} level alone gives a mean consistency of {alone:.2f}; beside it "
     said += " and ".join(f"the {level} level adds {gain:.2f}" for level, gain in more) + "."

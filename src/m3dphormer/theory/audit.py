@@ -59,22 +59,20 @@ class Audit:
         return {**told, "masks": {name: vars(one) for name, one in self.masks.items()}}
 
 
-def audit_dataset(dataset: str, *, root: str | None = None, **options: Any) -> Audit:
-    """Load a graph and ``audit`` it; a benchmark whose features are missing is audited without."""
+def load_for_audit(dataset: str, root: str | None = None) -> Data:
+    """Load a graph; a benchmark whose features are missing comes without, and a notice says so."""
     try:
-        data = load(dataset, root=root)
+        return load(dataset, root=root)
     except UserError as error:
         try:
             data = load(dataset, root=root, features=False)
         except UserError:
             raise error from None
         notice(f"{data.name}: no features; bounds, votes and scenario 5 are left out.")
-    return audit(data, **options)
+        return data
 
 
-def audit(
-    data: Data, *, clusters: int | str | Tensor = "auto", all_labels: bool = False
-) -> Audit:
+def audit(data: Data, *, clusters: int | str | Tensor = "auto", all_labels: bool = False) -> Audit:
     """Count what every registered mask offers, name the best level of each node, and advise.
 
     Args:
@@ -98,7 +96,9 @@ def audit(
     reached |= {name: _reach(mask, y) for name, mask in built.items() if name not in reached}
     consistency = {level: smoothed(reached[name], classes) for level, name in STANDS_FOR.items()}
     level = name_levels(consistency).where(known, -1)
-    levels = {name: float((level[known] == i).double().mean()) for i, name in enumerate(LEVELS)}
+    levels: dict[str, float] = {
+        name: float((level[known] == i).double().mean()) for i, name in enumerate(LEVELS)
+    }
 
     spread = None if data.x is None else estimate_spread(data.x.cpu(), y, classes)
     alone = None if spread is None else spread.alone

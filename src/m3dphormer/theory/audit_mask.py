@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def _mean_bounds(
 
 def _by_homophily(k: Tensor, share: Tensor, homophily: Tensor) -> list[dict[str, Any]]:
     rows = []
-    for low, high in zip(BANDS, BANDS[1:], strict=False):
+    for low, high in pairwise(BANDS):
         last = high == BANDS[-1]
         within = (homophily >= low) & ((homophily <= high) if last else (homophily < high))
         among = within & ~share.isnan()

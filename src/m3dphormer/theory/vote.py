@@ -86,30 +86,29 @@ def _shares(mask: Mask, data: Data, temperatures: Sequence[float]) -> Tensor:
     tally = torch.zeros(len(temperatures), len(x), classes, dtype=torch.float64)
     for region in mask.regions:
         whole = isinstance(region, Block)
-        parts = _blocks(region, mask, trains, x) if whole else _pairs(region, mask, trains, x)
-        for u, v, cosine in parts:
+        for u, v, cosine in _parts(region, mask, trains, x):
             ballot = one_hot(data.y.cpu()[v], classes).double()
             for counted, tau in zip(tally, temperatures, strict=True):
-                weight = torch.exp(tau * (cosine.double() - 1))
-                if whole:
-                    weight.masked_fill_(u[:, None] == v, 0.0)  # a node does not vote on itself
+                weight = torch.exp(tau * (cosine.double() - 1)).masked_fill(cosine.isinf(), 0.0)
                 counted.index_add_(0, u, weight @ ballot if whole else weight[:, None] * ballot)
     total = tally.sum(dim=-1, keepdim=True)
     return torch.where(total > 0, tally / total, 1 / classes)
 
 
-def _blocks(region: Block, mask: Mask, trains: Tensor, x: Tensor) -> Iterator[Part]:
-    """Queries [a], training keys [b] and their cosines [a, b], some queries at a time."""
-    queries, keys = region.query_set(mask.layout), region.key_set(mask.layout)
-    keys = keys[trains[keys]]
-    for rows in queries.split(max(1, CHUNK // max(len(keys), 1))):
-        yield rows, keys, x[rows] @ x[keys].T
+def _parts(region: Region, mask: Mask, trains: Tensor, x: Tensor) -> Iterator[Part]:
+    """Queries, training keys and their cosines (-inf for a node and itself), some at a time.
 
-
-def _pairs(region: Region, mask: Mask, trains: Tensor, x: Tensor) -> Iterator[Part]:
-    """Queries [m], training keys [m] and their cosines [m], some pairs at a time."""
+    Of a block: queries [a], keys [b], cosines [a, b]. Of another region: pair by pair, each [m].
+    """
+    if isinstance(region, Block):
+        queries, keys = region.query_set(mask.layout), region.key_set(mask.layout)
+        keys = keys[trains[keys]]
+        for rows in torch.split(queries, max(1, CHUNK // max(len(keys), 1))):
+            cosine = x[rows] @ x[keys].T
+            yield rows, keys, cosine.masked_fill(rows[:, None] == keys, -torch.inf)
+        return
+    size = max(1, CHUNK // x.shape[1])
     for u, v in chunks(region, mask.layout):
         counts = trains[v] & (u != v)
-        size = max(1, CHUNK // x.shape[1])
-        for a, b in zip(u[counts].split(size), v[counts].split(size), strict=True):
+        for a, b in zip(torch.split(u[counts], size), torch.split(v[counts], size), strict=True):
             yield a, b, (x[a] * x[b]).sum(dim=1)
