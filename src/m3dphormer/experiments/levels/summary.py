@@ -13,7 +13,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """One row a graph and mask (or way to join masks), and one over all, for each number.
 
     ``low`` and ``high`` bound the mean over splits (Student's t); NaN for a single split. The last
-    rows are the mean AUC over every graph and mask, each split counted once.
+    rows are the mean AUC over all graphs and masks, with an interval over the splits they share.
     """
     numbers = rows.melt(
         id_vars=["dataset", "split", "what"], value_vars=["accuracy", *AUCS], var_name="number"
@@ -26,13 +26,15 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     for name in AUCS:
         chosen = numbers[numbers["number"] == name]
-        by_split = chosen.groupby("split")["value"].mean()
-        told = {"dataset": "all", "what": "all", "number": name, **_interval(by_split)}
-        table.append({**told, "mean": chosen["value"].mean()})
+        cells = chosen.pivot_table("value", "split", ["dataset", "what"])  # [splits, cells]
+        shared = cells.dropna().mean(axis=1)
+        told = {"dataset": "all", "what": "all", "number": name, **_interval(shared)}
+        table.append({**told, "mean": cells.mean().mean()})
     return pd.DataFrame(table)
 
 
 def _interval(values: pd.Series) -> dict[str, float]:
+    """Number, mean and 95 % interval of some values."""
     count, mean = len(values), float(values.mean())
     if count < 2:
         return {"splits": count, "mean": mean, "low": np.nan, "high": np.nan}
