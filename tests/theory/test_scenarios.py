@@ -18,15 +18,17 @@ CONSISTENCY: dict[str, Tensor] = {
 }
 
 
-def test_the_best_level_is_named_and_ties_go_to_the_narrower() -> None:
+def test_strong_local_homophily_comes_first_then_the_most_consistent_level() -> None:
     assert name_levels(CONSISTENCY).tolist()[:5] == [0, 1, 2, 2, 0]
+    strong = {**CONSISTENCY, "local": torch.full((6,), 0.6)}
+    assert name_levels(strong).tolist() == [0] * 6
 
 
 def test_the_shares_of_the_five_scenarios() -> None:
     shares = scenario_shares(CONSISTENCY, Y, CLUSTER, 2, alone=np.array([0.95, 0.5]))
     assert set(shares) == set(SCENARIOS)
     assert shares == pytest.approx(
-        {"local": 1 / 5, "cluster": 1 / 5, "global": 2 / 5, "minority": 1 / 5, "clear": 3 / 5}
+        {"local": 2 / 5, "cluster": 1 / 5, "global": 2 / 5, "minority": 1 / 5, "clear": 3 / 5}
     )
     assert scenario_shares(CONSISTENCY, Y, CLUSTER, 2, alone=None)["clear"] is None
 

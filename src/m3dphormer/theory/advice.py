@@ -12,7 +12,7 @@ from m3dphormer.masks.mask import LEVELS
 
 EXPERTS = {"local": "l2", "cluster": "c4", "global": "g3"}  # M3Dphormer's mask of each level
 WORDS = {"local": "its neighbours", "cluster": "its cluster", "global": "the whole graph"}
-WORTH = 0.05  # share of nodes for which a level must be the best to be worth its cost
+WORTH = 0.05  # share of nodes that must need a level to make it worth its cost
 
 
 class Means(NamedTuple):
@@ -34,14 +34,14 @@ def advise(
     Args:
         consistency: Smoothed label consistency by level, each [N].
         known: [N] nodes of known class.
-        shares: Share of nodes for which each level is best.
+        shares: Share of nodes that should take each level.
         clusters: Worth of every number of clusters that was tried.
         hops: The means of l1 and l2.
     """
     taken = [level for level in LEVELS if shares[level] >= WORTH]
     best = max(clusters, key=lambda count: clusters[count])
     lines = [
-        "Best level by label consistency: "
+        "The level to take, by label consistency: "
         + ", ".join(f"{WORDS[level]} for {shares[level]:.0%} of the nodes" for level in LEVELS)
         + ".",
         _about_levels(complements({level: consistency[level][known] for level in LEVELS}), taken),

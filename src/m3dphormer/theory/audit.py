@@ -33,10 +33,11 @@ class Audit:
         labels: "training" or "all": the labels that were counted.
         known: How many they are.
         chance: 1/|Y|.
-        levels: Share of the nodes of known class for which each level is best.
+        levels: Share of the nodes of known class that should take each level.
         scenarios: Share in each of the paper's five scenarios.
         clusters: Worth of every number of clusters that was tried.
-        level: [N] the best level of each node, numbered as in ``LEVELS``; -1 for unknown class.
+        level: [N] the level that each node should take, by its number in ``LEVELS``; -1 where its
+            class is unknown.
         votes: The vote of each level's mask, where there are features.
     """
 
@@ -73,7 +74,7 @@ def load_for_audit(dataset: str, root: str | None = None) -> Data:
 
 
 def audit(data: Data, *, clusters: int | str | Tensor = "auto", all_labels: bool = False) -> Audit:
-    """Count what every registered mask offers, name the best level of each node, and advise.
+    """Count what every registered mask offers, name the level for each node, and advise.
 
     Args:
         data: A graph with labels and a split; features are optional.

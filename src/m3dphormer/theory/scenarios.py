@@ -17,10 +17,11 @@ from m3dphormer.masks.mask import LEVELS
 from m3dphormer.masks.statistics import Reach
 
 STANDS_FOR = {"local": "l2", "cluster": "c3", "global": "g1"}  # as in the paper's section 3.3
+STRONG = 0.5  # consistency from which local homophily is "strong": most neighbours agree
 WELL_DEFINED = 0.9  # chance of a node's own representation from which a class is "well defined"
 SCENARIOS = {
-    "local": "1. neighbours agree: local",
-    "cluster": "2. neighbours do not, the cluster does: cluster",
+    "local": "1. most neighbours agree: local",
+    "cluster": "2. they do not, the cluster agrees more: cluster",
     "global": "3. neighbours and cluster below chance: global",
     "minority": "4. another class leads its cluster: c1 would mislead it",
     "clear": "5. its class is well defined: any level",
@@ -33,12 +34,16 @@ def smoothed(reached: Reach, classes: int) -> Tensor:
 
 
 def name_levels(consistency: Mapping[str, Tensor]) -> Tensor:
-    """The number in ``LEVELS`` of the best level of each node, [N]; ties go to the narrower.
+    """The number in ``LEVELS`` of the level that each node should take, [N].
+
+    Local where local homophily is strong (scenario 1), else the most consistent level; ties go
+    to the narrower.
 
     Args:
         consistency: Smoothed label consistency by level, each [N].
     """
-    return torch.stack([consistency[level] for level in LEVELS]).argmax(dim=0)
+    best = torch.stack([consistency[level] for level in LEVELS]).argmax(dim=0)
+    return best.where(consistency["local"] < STRONG, LEVELS.index("local"))
 
 
 def scenario_shares(
@@ -61,8 +66,8 @@ def scenario_shares(
     local, near, far = (consistency[level][known] for level in LEVELS)
     chance = 1 / classes
     shares = {
-        "local": (local > chance) & (local >= near) & (local >= far),
-        "cluster": (near > local) & (near >= far),
+        "local": local >= STRONG,
+        "cluster": (local < STRONG) & (near > local) & (near >= far),
         "global": (local < chance) & (near < chance),
         "minority": _minority(y, cluster, classes)[known],
     }

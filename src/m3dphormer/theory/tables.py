@@ -48,7 +48,7 @@ def audit_tables(audit: Audit) -> dict[str, pd.DataFrame]:
 
 
 def node_table(audit: Audit, data: Data) -> pd.DataFrame:
-    """One row a node: its best level where its class is known, and the vote of each level's mask.
+    """One row a node: the level it should take (where its class is known) and its votes.
 
     ``trusted`` is the mask with the largest predicting share; ``explains`` columns are empty for
     nodes whose label the audit does not count.
