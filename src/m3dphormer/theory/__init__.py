@@ -1,5 +1,6 @@
 """Theorem 3.1 and what follows from it: bounds, audit of a graph, advice, a score that can fail."""
 
+from m3dphormer.theory import cost
 from m3dphormer.theory.audit import Audit, audit, load_for_audit
 from m3dphormer.theory.bounds import bounds, in_domain, sweep
 from m3dphormer.theory.estimate import Spread, estimate_spread
@@ -23,6 +24,7 @@ __all__ = [
     "bounds",
     "class_node",
     "consistency_by_hop",
+    "cost",
     "estimate_spread",
     "in_domain",
     "load_for_audit",
