@@ -114,11 +114,43 @@ def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
     assert all(name in out for name in listed)
 
 
+def test_audit_prints_tables_and_advice_and_writes_what_was_asked_for(command: Command) -> None:
+    code, out, err = command(
+        "audit", "hierarchy", "--figure", "audit.png", "--nodes", "nodes.csv", "--clusters", "40"
+    )
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "hierarchy: 1,280 nodes, 768 training labels"
+    assert [line for line in lines if line in ("Masks", "Scenarios", "Advice")] == [
+        "Masks",
+        "Scenarios",
+        "Advice",
+    ]
+    assert lines[-1] == "- To start from: --set experts=l2,c4,g3 --set clusters=40"
+    assert Path("audit.png").stat().st_size > 0
+    assert len(Path("nodes.csv").read_text().splitlines()) == 1281
+
+
+def test_audit_as_json_keeps_its_contract(command: Command) -> None:
+    code, out, err = command("audit", "hierarchy", "--json", "--all-labels")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["labels"] == "all"
+    assert all(isinstance(line, str) for line in told["advice"])
+    keys = {"nnz", "density", "receptive_field", "label_consistency", "lower", "upper"}
+    for one in told["masks"].values():
+        assert keys <= set(one)
+        assert len(one["receptive_field"]) == 3
+    l2 = told["masks"]["l2"]
+    assert l2["nnz"] == 11638
+    assert len(l2["label_consistency"]) == 3
+    assert 0.5 <= l2["lower"] <= l2["upper"] <= 1
+
+
 def test_help_names_every_command(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
-    assert "train" in out
-    assert "datasets" in out
+    assert all(name in out for name in ("train", "datasets", "audit", "bench"))
 
 
 def test_a_notice_is_one_line_on_stderr(command: Command) -> None:
@@ -257,6 +289,10 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),
         (["train", "digits", "--seeds", "0"], "'seeds' parameter must be an int of at least 1"),
         (["train", "digits", "--seeds", "few"], "Invalid value for '--seeds'"),
+        (["audit", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
+        (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
+        (["audit", "digits", "--figure", "audit.txt"], "'audit.txt' must end in .png or .svg"),
+        (["audit", "digits", "--nodes", "no/nodes.csv"], "No folder 'no' to write"),
         (["train"], "Missing argument"),
         (["train", "digits", "--sede", "3"], "No such option: --sede"),
         (["tarin"], "No such command 'tarin'"),

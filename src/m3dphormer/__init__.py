@@ -8,7 +8,7 @@
 
 from importlib.metadata import version
 
-from m3dphormer import masks
+from m3dphormer import masks, theory
 from m3dphormer.attention import attend, attend_additive
 from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.graph import (
@@ -40,5 +40,6 @@ __all__ = [
     "load",
     "masks",
     "register_model",
+    "theory",
     "train",
 ]

@@ -18,6 +18,9 @@ from rich.table import Table
 from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
 from m3dphormer.graph import datasets as list_datasets
+from m3dphormer.plots.audit import audit_figure
+from m3dphormer.theory import audit as audit_graph
+from m3dphormer.theory import audit_tables, load_for_audit, node_table
 from m3dphormer.training import Summary, parse_settings, read_recipe
 from m3dphormer.training import train as train_run
 
@@ -100,6 +103,45 @@ def train(
 
 
 @app.command()
+def audit(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    clusters: Annotated[str, typer.Option(help="How many clusters; auto tries some.")] = "auto",
+    all_labels: Annotated[
+        bool, typer.Option("--all-labels", help="Count every label, not only training labels.")
+    ] = False,
+    figure: Annotated[str | None, typer.Option(help="Draw it: a .png, .svg or .pdf file.")] = None,
+    nodes: Annotated[str | None, typer.Option(help="Write a csv with a row for each node.")] = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what each mask offers the nodes of a graph, before training, and what to take."""
+    _check_writable(figure, (".png", ".svg", ".pdf"))
+    _check_writable(nodes, (".csv",))
+    data = load_for_audit(dataset, root)
+    found = audit_graph(
+        data, clusters=int(clusters) if clusters.isdigit() else clusters, all_labels=all_labels
+    )
+    if figure is not None:
+        audit_figure(found.as_dict()).savefig(figure, dpi=150)
+    if nodes is not None:
+        node_table(found, data).to_csv(nodes, index=False, float_format="%.4f")
+    if as_json:
+        _print_json(found.as_dict())
+        return
+    console = _console()
+    console.print(
+        f"{found.dataset}: {found.nodes:,} nodes, {found.known:,} {found.labels} labels",
+        highlight=False,
+    )
+    for title, rows in audit_tables(found).items():
+        console.print(f"\n{title}", highlight=False)
+        console.print(_table(rows))
+    console.print("\nAdvice", highlight=False)
+    for line in found.advice:
+        console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
 def bench(
     graphs: Annotated[str, typer.Option(help="Comma-separated.")] = "cora,pubmed,computers",
     parts: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(PARTS),
@@ -136,6 +178,18 @@ def _import_file(path: str) -> None:
         runpy.run_path(path)
     except Exception as error:
         raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _check_writable(path: str | None, suffixes: tuple[str, ...]) -> None:
+    """Refuse a file that could not be written before the work starts."""
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in suffixes:
+        raise UserError(f"{path!r} must end in {' or '.join(suffixes)}.")
+    if not Path(path).absolute().parent.is_dir():
+        raise UserError(
+            f"No folder {str(Path(path).parent)!r} to write {path!r} in; make it first."
+        )
 
 
 def _listed(text: str) -> list[str]:

@@ -56,7 +56,12 @@ class DualRegion:
 
     def sparser(self, head_width: int) -> bool:
         """Whether Proposition 2 takes the sparse form."""
-        return self.density < 1 / (3 * head_width)
+        return self.density < memory_threshold(head_width)
+
+
+def memory_threshold(head_width: int) -> float:
+    """Density under which the sparse form takes less memory: 6 m H d_h < 2 H N^2."""
+    return 1 / (3 * head_width)
 
 
 def dual(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:

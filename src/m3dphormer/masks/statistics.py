@@ -42,10 +42,16 @@ def label_consistency(
 ) -> Tensor:
     """Share of the own class among the labelled nodes that each real node reaches, [N]."""
     y = known_labels(layout, data, all_labels)
+    reached = reach_keys(regions, layout, y)
+    share = reached.own.double() / reached.labelled
+    return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
+
+
+def reach_keys(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
+    """``reach``, where the class nodes that a node sees count as labelled keys too."""
     reached = reach(regions, layout, y)
     seen, own = _class_nodes(regions, layout, y)
-    share = (reached.own + own).double() / (reached.labelled + seen)
-    return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
+    return Reach(reached.nodes, reached.labelled + seen, reached.own + own)
 
 
 def known_labels(layout: Layout, data: Data, all_labels: bool) -> Tensor:
@@ -78,12 +84,18 @@ def reach(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
         if (region.queries, region.keys) != ("nodes", "nodes") or isinstance(region, Block):
             continue
         for u, v in chunks(region, layout):
-            new = (u != v) & ~sets.holds(u, v)
-            u, v = u[new], v[new]
-            same = (y[u] == y[v]) & known[v]
-            for total, counted in ((nodes, u), (labelled, u[known[v]]), (own, u[same])):
-                total += torch.bincount(counted, minlength=layout.nodes)
+            old = (u == v) | sets.holds(u, v)  # few: taken off, not left out
+            for pairs, sign in (((u, v), 1), ((u[old], v[old]), -1)):
+                for total, counted in zip((nodes, labelled, own), _tally(*pairs, y), strict=True):
+                    total += sign * counted
     return Reach(nodes, labelled, own)
+
+
+def _tally(u: Tensor, v: Tensor, y: Tensor) -> Iterator[Tensor]:
+    """How often each node is a query, with a labelled key, and with one of its class, each [N]."""
+    label = y[v]
+    for counted in (u, u[label >= 0], u[(label >= 0) & (y[u] == label)]):
+        yield torch.bincount(counted, minlength=len(y))
 
 
 @dataclass(frozen=True)

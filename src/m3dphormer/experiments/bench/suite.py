@@ -54,7 +54,7 @@ def run_bench(
 
 
 def _tasks(graphs: Sequence[str], parts: Sequence[str], seconds: float) -> Iterator[Task]:
-    timing: Task = {"seconds": seconds, "repeats": 5}
+    timing: Task = {"seconds": seconds, "repeats": 3}
     plain: Task = {"heap": "default", "threads": 2}
     for graph in graphs:
         for heap in cases.HEAPS:
@@ -81,7 +81,7 @@ def _tasks(graphs: Sequence[str], parts: Sequence[str], seconds: float) -> Itera
                     **size,
                     **plain,
                     "seconds": min(seconds, 3.0),
-                    "repeats": 5,
+                    "repeats": 3,
                 }
 
 

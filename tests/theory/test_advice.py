@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphs import random_graph
+from m3dphormer import masks
+from m3dphormer.theory.advice import Means, advise, complements
+from m3dphormer.theory.clusters import choose_clusters
+
+HOPS = {"l1": Means(100.0, 0.5), "l2": Means(10.0, 0.8)}
+
+
+def test_complements_say_what_each_level_adds_to_the_best_before_it() -> None:
+    gains = complements(
+        {
+            "local": torch.tensor([1.0, 0.0, 0.0, 0.2]),
+            "cluster": torch.tensor([0.0, 1.0, 1.0, 0.2]),
+            "global": torch.tensor([0.3, 0.3, 0.3, 0.3]),
+        }
+    )
+    assert list(gains) == ["cluster", "local", "global"]
+    assert list(gains.values()) == pytest.approx([0.55, 0.25, 0.025])
+
+
+def test_advice_leaves_out_a_level_that_is_best_for_few() -> None:
+    levels = {name: torch.rand(50) for name in ("local", "cluster", "global")}
+    shares = {"local": 0.9, "cluster": 0.08, "global": 0.02}
+    lines = advise(levels, torch.ones(50, dtype=torch.bool), shares, {8: 0.5, 16: 0.6}, HOPS)
+    assert lines[-1] == "To start from: --set experts=l2,c4 --set clusters=16"
+    assert "16 clusters complement the other levels best (of 8, 16)." in lines
+    assert "Levels that complement each other here: local, cluster." in lines[1]
+    assert "Two hops reach 10 times as many nodes" in lines[2]
+    assert lines[2].endswith("take l2, not l1.")
+
+
+def test_a_number_of_clusters_that_is_given_is_taken() -> None:
+    data = random_graph()
+    chance = {"l2": torch.full((60,), 1 / 3), "g1": torch.full((60,), 1 / 3)}
+    given = choose_clusters(data, data.y, 3, 7, chance)
+    assert list(given.worth) == [7]
+    assert given.cluster.equal(masks.assign(data, 7))
+    tried = choose_clusters(data, data.y, 3, "auto", chance)
+    assert len(tried.worth) == 1  # sixty nodes have room for four clusters of sixteen only
+    data.cluster = torch.arange(60) % 10
+    assert list(choose_clusters(data, data.y, 3, "auto", chance).worth) == [10]
