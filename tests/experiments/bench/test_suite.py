@@ -34,7 +34,7 @@ def test_one_real_measurement_in_a_fresh_process_with_its_heap_and_threads() -> 
     assert set(table["scheme"]) == set(cases.EPOCH_SCHEMES)
     assert ((table["q1"] > 0) & (table["q1"] <= table["median"])).all()
     assert (table["median"] <= table["q3"]).all()
-    assert (table["repeats"] >= 5).all()
+    assert (table["repeats"] >= 3).all()
 
 
 def test_a_measurement_that_fails_says_so() -> None:
