@@ -37,6 +37,15 @@ def test_ratios_are_to_ours_in_the_same_setting() -> None:
     assert memory.loc[OURS, "over floor"] == pytest.approx(1.25)
 
 
+def test_ratios_are_to_ours_on_the_same_graph() -> None:
+    slower = table().assign(graph="pubmed")
+    slower["median"] *= 2
+    slower.loc[slower["scheme"] == "dual", "median"] *= 3
+    told = bench_tables(pd.concat([table(), slower]))["attention"].set_index(["graph", "scheme"])
+    assert set(told.loc[("cora", "dual"), f"over {OURS}"]) == {5.0}
+    assert set(told.loc[("pubmed", "dual"), f"over {OURS}"].round(9)) == {15.0}
+
+
 def test_growth_is_fitted_past_the_cache() -> None:
     rows = table()
     rows.loc[(rows["part"] == "growth") & (rows["nodes"] < 2**16), "median"] = 1e-9
@@ -51,3 +60,13 @@ def test_the_csv_says_where_the_numbers_came_from(tmp_path: Path) -> None:
     assert {"commit", "machine", "torch", "command"} <= set(written.columns)
     assert np.allclose(written["median"].dropna(), table()["median"].dropna())
     assert (tmp_path / "results" / "bench.png").stat().st_size > 10_000
+
+
+def test_parts_not_measured_again_stay(tmp_path: Path) -> None:
+    save_bench(table(), tmp_path, command="first")
+    again = table()
+    save_bench(again[again["part"] == "growth"], tmp_path, command="second")
+    written = pd.read_csv(tmp_path / "bench.csv")
+    assert len(written) == len(again)
+    assert set(written.loc[written["part"] == "growth", "command"]) == {"second"}
+    assert set(written.loc[written["part"] != "growth", "command"]) == {"first"}

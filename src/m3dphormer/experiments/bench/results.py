@@ -28,9 +28,7 @@ def bench_tables(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         column, unit, scale = ("median", "ms", 1e3)
         if "memory" in str(part):
             column, unit, scale = ("peak_bytes", "peak MB", 1e-6)
-        told = [
-            name for name in SETTING[1:] if rows.get(name) is not None and rows[name].notna().all()
-        ]
+        told = [name for name in SETTING if rows.get(name) is not None and rows[name].notna().all()]
         ours = rows[rows["scheme"] == OURS].set_index(told)[column]
         base = ours.reindex(pd.MultiIndex.from_frame(rows[told])).to_numpy()
         shown = rows[[*told, "scheme"]].assign(**{unit: scale * rows[column]})
@@ -61,7 +59,15 @@ def growth_slopes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def save_bench(table: pd.DataFrame, folder: Path, command: str) -> None:
-    """Write ``bench.csv`` with its provenance, and ``bench.png``."""
+    """Write ``bench.csv`` with its provenance, and ``bench.png``.
+
+    Rows of parts that were not measured this time stay, with the command and commit they had.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    table.assign(command=command, **provenance()).to_csv(folder / "bench.csv", index=False)
+    path = folder / "bench.csv"
+    table = table.assign(command=command, **provenance())
+    if path.exists():
+        before = pd.read_csv(path)
+        table = pd.concat([before[~before["part"].isin(table["part"])], table], ignore_index=True)
+    table.to_csv(path, index=False)
     bench_figure(table, OURS).savefig(folder / "bench.png", dpi=120)
