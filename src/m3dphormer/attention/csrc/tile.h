@@ -59,7 +59,7 @@ template <class T, int D, int H> struct Table {
 
   // As many rows behind a tile as it has itself, where the mask goes on so far.
   INLINE Ahead<T> behind(const Tile& tile) const {
-        return {data, tile.idx + tile.n, tile.left < tile.n ? tile.left : tile.n, stride()};
+    return {data, tile.idx + tile.n, tile.left < tile.n ? tile.left : tile.n, stride()};
   }
 };
 
