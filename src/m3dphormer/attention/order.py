@@ -12,6 +12,7 @@ from m3dphormer.masks.partition import cut
 
 ROWS_OF_A_PART = 128
 SMALLEST = 2**16  # pairs; the keys of smaller masks stay in the cache anyway
+LARGEST = 2**23  # pairs; a cut of more takes longer than many an epoch
 
 Index = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]
 
@@ -29,7 +30,7 @@ def _index(csr: CSR) -> Index:
     other = csr.transpose
     rows = len(csr.indptr) - 1
     parts = rows // ROWS_OF_A_PART
-    if other is not csr or len(csr.indices) < SMALLEST or parts < 2:
+    if other is not csr or not SMALLEST <= len(csr.indices) <= LARGEST or parts < 2:
         return csr.indptr, csr.indices, other.indptr, other.indices, None
     order = cut(csr.indptr, csr.indices, parts).argsort(stable=True)
     lengths = csr.indptr.diff()[order]
