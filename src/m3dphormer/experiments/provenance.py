@@ -21,17 +21,21 @@ def provenance() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit of the checkout the package is in, else the package's version."""
+    """The commit of the checkout the package is in, marked where its code is changed.
+
+    Without a checkout, the package's version.
+    """
+    code = Path(__file__).parents[1]
     try:
-        told = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        head = _git("rev-parse", "--short", "HEAD", folder=code)
+        changed = _git("status", "--porcelain", "--", ".", folder=code)
     except (OSError, subprocess.CalledProcessError):
         return version("m3dphormer")
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*words: str, folder: Path) -> str:
+    told = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
     return told.stdout.strip()
 
 
