@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,6 +45,22 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def prepare(self, data: Data) -> Any:
         """Everything about the graph that stays the same from step to step."""
+
+    def virtual_states(self, graph: Any) -> dict[str, Tensor]:
+        """What each layer reads of the virtual rows, [layers, rows, hidden] by role; kept with a run.
+
+        Call it in evaluation mode on the training graph.
+        """
+        return {}
+
+    def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Any:
+        """``prepare`` for prediction: no label counts, virtual rows are constants.
+
+        Args:
+            data: Without labels; ``data.cluster`` says where each node belongs, if the model asks.
+            states: From ``virtual_states``, of those clusters that have a node here.
+        """
+        return self.prepare(data)
 
     @abstractmethod
     def forward(self, graph: Any) -> Tensor:

@@ -8,7 +8,7 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -22,6 +22,7 @@ from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
+from m3dphormer.masks.layout import ROLES
 from m3dphormer.models.base import Model, ModelConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
@@ -110,6 +111,11 @@ class Graph:
     layout: Layout
     masks: tuple[Mask, ...]
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
+    states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
+
+    def entering(self, h: Tensor, layer: int) -> Tensor:
+        """What a layer reads, [T, hidden]: the state, or its real rows above the constants."""
+        return h if self.states is None else torch.cat([h[: self.layout.nodes], self.states[layer]])
 
 
 class Expert(nn.Module):
@@ -337,20 +343,36 @@ class M3Dphormer(Model):
             virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
         )
 
-    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
+    def virtual_states(self, graph: Graph) -> dict[str, Tensor]:
+        """What each layer reads of cluster, class and plain virtual nodes."""
+        layout, states = graph.layout, torch.stack(self.states(graph)[0][:-1])
+        return {role: states[:, layout.rows(role)] for role in ROLES[1:] if layout.size(role)}
+
+    def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Graph:
+        """The graph with its virtual rows as they were in training."""
+        graph = self.prepare(data)
+        fixed = [states[role] for role in ROLES[1:] if graph.layout.size(role)]
+        return replace(graph, states=torch.cat(fixed, dim=1) if fixed else None)
+
+    def states(self, graph: Graph) -> tuple[list[Tensor], Tensor]:
+        """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
         chance = Chance(seed, self.config, self.training)
         h = graph.features.project(self.input)
         if self.config.input == "skip":
             fused = structure.structured(self.config.scheme, h)
             h = structure.skip(h, chance.features(-1), fused=fused)
-        total, gates = h, []
+        states, gates = [], []
         for i, layer in enumerate(self.layers):
-            h, gate = layer(h, graph, chance, i)
-            total = total + h
+            states.append(graph.entering(h, i))
+            h, gate = layer(states[i], graph, chance, i)
             gates.append(gate)
-        return (total if self.config.readout == "sum" else h), torch.stack(gates)
+        return [*states, h], torch.stack(gates)
+
+    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
+        states, gates = self.states(graph)
+        return (sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]), gates
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the real nodes, [N, C]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,18 @@ class NodeClassifier:
         self.model_ = network
         self.classes_ = np.array(data.label_names)
         self.history_ = result.history
-        self.memory_ = memory.Memory.of(data, metric, result.best)
+        with torch.no_grad():
+            states = network.virtual_states(graph)
+        self.memory_ = memory.Memory.of(data, metric, result.best, states)
         return self
 
     def predict_proba(self, data: Data) -> np.ndarray:
-        """Probability of each class for every node, [N, C], in the order of ``classes_``."""
-        graph = self._graph(from_data(data))
+        """Probability of each class for every node, [N, C], in the order of ``classes_``.
+
+        The graph may be another than the one of ``fit``: its nodes are matched by id, a new one
+        joins the cluster of its neighbours, and labels are ignored.
+        """
+        graph = self._graph(from_data(data, labels=False))
         return predict(self.model_, graph)
 
     def predict(self, data: Data) -> np.ndarray:
@@ -106,19 +113,21 @@ class NodeClassifier:
             raise UserError(f"The 'part' parameter must be one of train, val, test. Got {part!r}.")
         data = from_data(data)
         graph = self._graph(data)
+        number = {name: i for i, name in enumerate(self.classes_)}
+        data.y = torch.tensor([*(number.get(name, -1) for name in data.label_names), -1])[data.y]
         return score(predict(self.model_, graph), data, part, self.memory_.metric)
 
     def gates(self, data: Data) -> np.ndarray:
         """How much of each expert every node takes, [layers, N, experts]."""
-        graph = self._graph(from_data(data))
+        graph = self._graph(from_data(data, labels=False))
         return self._gates(graph)
 
     def predictions(self, data: Data) -> pd.DataFrame:
         """One row a node: id, label, p_<label>..., and the gates averaged over the layers."""
-        data = from_data(data)
+        data = from_data(data, labels=False)
         graph = self._graph(data)
         probabilities = predict(self.model_, graph)
-        ids = getattr(data, "node_ids", None) or range(int(data.num_nodes))
+        ids = node_ids(data)
         columns = {"id": ids, "label": self.classes_[probabilities.argmax(axis=1)]}
         columns |= {f"p_{name}": p for name, p in zip(self.classes_, probabilities.T, strict=True)}
         if self.model_.gate_names:
@@ -163,12 +172,20 @@ class NodeClassifier:
         return self.memory_
 
     def _graph(self, data: Data) -> Any:
-        known = self._fitted().recall(data)
-        return self.model_.prepare(known.to(_device(self.device)))
+        device = _device(self.device)
+        known, states = self._fitted().recall(data)
+        states = {role: state.to(device) for role, state in states.items()}
+        return self.model_.prepare_unseen(known.to(device), states)
 
     def _gates(self, graph: Any) -> np.ndarray:
         with torch.no_grad():
             return np.asarray(self.model_.gates(graph).cpu().numpy())
+
+
+def node_ids(data: Data) -> Sequence[object]:
+    """One id a node: the user's, else its position."""
+    ids: Sequence[object] = data.node_ids if "node_ids" in data else range(int(data.num_nodes))
+    return ids
 
 
 def _device(name: str) -> torch.device:
