@@ -136,7 +136,7 @@ def test_a_node_depends_on_its_two_hop_ball_alone(fitted: NodeClassifier, whole:
     before = fitted.predict_proba(whole)
     tried = 0
     for node in new:
-        ball, _, _, inside = k_hop_subgraph(node, 2, whole.edge_index, num_nodes=80)
+        ball = k_hop_subgraph(node, 2, whole.edge_index, num_nodes=80)[0]
         outside = torch.ones(80, dtype=torch.bool)
         outside[ball] = False
         changed = whole.clone()

@@ -47,9 +47,9 @@ class Model(nn.Module, ABC):
         """Everything about the graph that stays the same from step to step."""
 
     def virtual_states(self, graph: Any) -> dict[str, Tensor]:
-        """What each layer reads of the virtual rows, [layers, rows, hidden] by role; kept with a run.
+        """What each layer reads of the virtual rows, by role [layers, rows, hidden]; kept with a run.
 
-        Call it in evaluation mode on the training graph.
+        To be called in evaluation mode on the training graph.
         """
         return {}
 
