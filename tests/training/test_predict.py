@@ -59,7 +59,7 @@ def test_the_label_of_a_mean_is_its_most_probable_class() -> None:
         ("seed0", {}, "does not say where its graph lies; name one"),
         ("seed0", {"ensemble": True}, "is no finished run with several seeds"),
         (".", {"dataset": "hierachy"}, "Unknown dataset 'hierachy'. Did you mean hierarchy"),
-        (".", {"dataset": "digits"}, "digits has 64 features, the classifier was fitted on 4"),
+        (".", {"dataset": "digits"}, "digits has 64 features, the classifier was fitted on 32"),
     ],
 )
 def test_a_mistake_is_one_clear_line(

@@ -47,9 +47,9 @@ class Model(nn.Module, ABC):
         """Everything about the graph that stays the same from step to step."""
 
     def virtual_states(self, graph: Any) -> dict[str, Tensor]:
-        """What each layer reads of the virtual rows, by role [layers, rows, hidden]; kept with a run.
+        """What each layer reads of the virtual rows, by role [layers, rows, hidden].
 
-        To be called in evaluation mode on the training graph.
+        Taken in evaluation mode on the training graph, and kept with the run.
         """
         return {}
 

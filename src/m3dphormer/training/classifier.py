@@ -14,12 +14,15 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, from_data
 from m3dphormer.models import Model, model_type
+from m3dphormer.models.settings import at_least
 from m3dphormer.training import memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.progress import progress
 from m3dphormer.training.settings import resolve
+
+OWN = ("model", "seed", "metric", "device", "verbose")  # parameters; all others are settings
 
 
 class NodeClassifier:
@@ -58,6 +61,19 @@ class NodeClassifier:
         self.verbose = verbose
         self.settings = settings
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the constructor was given, by name; ``deep`` is there for scikit-learn."""
+        return {**{name: getattr(self, name) for name in OWN}, **self.settings}
+
+    def set_params(self, **parameters: Any) -> NodeClassifier:
+        """Change parameters; like the constructor it only stores, and ``fit`` validates."""
+        for name, value in parameters.items():
+            if name in OWN:
+                setattr(self, name, value)
+            else:
+                self.settings = {**self.settings, name: value}
+        return self
+
     def fit(self, data: Data, watch: Watch = lambda epoch: None) -> NodeClassifier:
         """Train on ``data.train_mask``; the epoch with the best validation score is kept.
 
@@ -66,6 +82,7 @@ class NodeClassifier:
             watch: Called with every finished ``Epoch``.
         """
         model_config, train_config = resolve(self.model, self.settings)
+        at_least(0).check("seed", self.seed)
         device = _device(self.device)
         data = from_data(data).to(device)
         metric = check_metric(self.metric or data.metric, class_count(data))
@@ -193,6 +210,6 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, TypeError):
         raise UserError(f"Device {name!r} is not available here; take cpu.") from None
     return device
