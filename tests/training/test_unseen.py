@@ -125,9 +125,9 @@ def test_without_ids_the_same_content_is_the_training_graph() -> None:
     same, other = data.clone(), data.clone()
     other.x = data.x + 0.01
     assert clf.memory_.cluster is not None
-    assert np.array_equal(clf.memory_._clusters(same), clf.memory_.cluster)
+    assert np.array_equal(clf.memory_.clusters(same), clf.memory_.cluster)
     nearest = place_new(np.full(60, -1), np.zeros((2, 0), int), other.x, clf.memory_.centroids)
-    assert np.array_equal(clf.memory_._clusters(m3d.from_data(other)), nearest)
+    assert np.array_equal(clf.memory_.clusters(m3d.from_data(other)), nearest)
 
 
 def test_a_node_depends_on_its_two_hop_ball_alone(fitted: NodeClassifier, whole: Data) -> None:

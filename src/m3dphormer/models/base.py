@@ -24,6 +24,23 @@ class ModelConfig:
     dropout: float = setting(0.5, between(0, 1))
 
 
+@dataclass(frozen=True)
+class Attention:
+    """One row's attention in one expert of one layer.
+
+    Args:
+        expert: The expert's name.
+        role: [k] what each key is: nodes, clusters, classes or virtual.
+        key: [k] its number among those of its role.
+        weights: [k, H], columns that sum to 1.
+    """
+
+    expert: str
+    role: tuple[str, ...]
+    key: Tensor
+    weights: Tensor
+
+
 class Model(nn.Module, ABC):
     """A network for node classification: ``Model(features, classes, config)``.
 
@@ -70,6 +87,10 @@ class Model(nn.Module, ABC):
         """What a training step minimises: cross-entropy over the training nodes."""
         logits: Tensor = self(graph)
         return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+
+    def attention(self, graph: Any, row: int) -> list[list[Attention]]:
+        """Whom a row attends to in evaluation mode, by layer and expert."""
+        raise UserError(f"{type(self).__name__} cannot explain itself; M3Dphormer can.")
 
     def gates(self, graph: Any) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""

@@ -19,11 +19,12 @@ from torch_geometric.data import Data
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
 from m3dphormer.attention.dropout import Dropout, keywords
+from m3dphormer.attention.scores import AdditiveScores, DotScores
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
-from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.base import Attention, Model, ModelConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     Rule,
@@ -142,14 +143,27 @@ class Expert(nn.Module):
         """Heads side by side, [T, hidden]."""
         options = {"scheme": self.config.scheme, **keywords(dropout)}
         v = self._heads(self.value(h))
-        if self.additive:
-            s = v if self.score is None else self._heads(self.score(h))
-            a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
-            out = attend_additive(a, b, v, mask, **options)
+        scores = self.scores(h, v)
+        if isinstance(scores, AdditiveScores):
+            out = attend_additive(scores.a, scores.b, v, mask, **options)
         else:
-            q, k = self._heads(self.query(h)), self._heads(self.key(h))
-            out = attend(q, k, v, mask, **options)
+            out = attend(scores.q, scores.k, v, mask, **options)
         return out.flatten(1)
+
+    def scores(self, h: Tensor, v: Tensor) -> AdditiveScores | DotScores:
+        """Of every pair of rows, from the state [T, hidden] and the values [T, H, d_h]."""
+        if not self.additive:
+            return DotScores(self._heads(self.query(h)), self._heads(self.key(h)))
+        s = v if self.score is None else self._heads(self.score(h))
+        a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
+        return AdditiveScores(a, b)
+
+    def attention(self, h: Tensor, mask: Mask, row: int) -> tuple[Tensor, Tensor]:
+        """The keys of one row, [k], and its weights on them, [k, H]."""
+        csr = mask.to_csr(h.device)
+        keys = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
+        scores = self.scores(h, self._heads(self.value(h)))
+        return keys, scores.at(torch.full_like(keys, row), keys).softmax(dim=0)
 
     def weights(self) -> structure.DotWeights | structure.AdditiveWeights:
         """What it is made of, for a layer that is computed by its structure."""
@@ -268,6 +282,16 @@ class Layer(nn.Module):
             gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
         return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
 
+    def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
+        """Whom a row attends to, by expert."""
+        z, found = self.norm(h) if self.pre else h, []
+        for name, expert, mask in zip(self.config.experts, self.experts, graph.masks, strict=True):
+            keys, weights = expert.attention(z, mask, row)  # type: ignore[operator]
+            places = [graph.layout.role_of(key) for key in keys.tolist()]
+            numbers = torch.tensor([number for _, number in places], dtype=torch.long)
+            found.append(Attention(name, tuple(role for role, _ in places), numbers, weights))
+        return found
+
     def _must_recompute(self, h: Tensor, at: int) -> bool:
         """The last layers keep their insides as long as there is room."""
         if not structure.structured(self.config.scheme, h):
@@ -382,6 +406,14 @@ class M3Dphormer(Model):
     def gates(self, graph: Graph) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""
         return self.encode(graph)[1][:, : graph.layout.nodes]
+
+    def attention(self, graph: Graph, row: int) -> list[list[Attention]]:
+        """Whom a row attends to, by layer and expert."""
+        states, _ = self.states(graph)
+        return [
+            layer.attention(h, graph, row)  # type: ignore[operator]
+            for layer, h in zip(self.layers, states[:-1], strict=True)
+        ]
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes and the class nodes, each of its own class."""

@@ -15,7 +15,7 @@ from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, from_data
 from m3dphormer.models import Model, model_type
 from m3dphormer.models.settings import at_least
-from m3dphormer.training import memory
+from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
@@ -138,6 +138,28 @@ class NodeClassifier:
         """How much of each expert every node takes, [layers, N, experts]."""
         graph = self._graph(from_data(data, labels=False))
         return self._gates(graph)
+
+    def explain(self, data: Data, node: object, top: int | None = 10) -> pd.DataFrame:
+        """Whom a node attends to: its strongest keys per layer and expert.
+
+        Args:
+            data: A graph as for ``predict``.
+            node: The node's id; its position in a graph without ids.
+            top: How many keys of each expert; None: all, so that the weights sum to 1.
+
+        Returns:
+            One row a key: layer (from 1), expert, kind (node, cluster, class or virtual), key (an
+            id, a cluster's number, a class), weight (the mean over the heads), head_1, ...
+        """
+        data = from_data(data, labels=False)
+        graph = self._graph(data)
+        ids = node_ids(data)
+        names = {"nodes": ids, "classes": self.classes_.tolist()}
+        if self.memory_.cluster is not None:
+            names["clusters"] = np.unique(self.memory_.clusters(data)).tolist()
+        with torch.no_grad():
+            layers = self.model_.attention(graph, explain.position(data.name, ids, node))
+        return explain.table(layers, names, top)
 
     def predictions(self, data: Data) -> pd.DataFrame:
         """One row a node: id, label, p_<label>..., and the gates averaged over the layers."""

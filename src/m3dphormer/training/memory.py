@@ -92,13 +92,13 @@ class Memory:
         known.label_names = list(self.label_names)
         states = {role: torch.from_numpy(state) for role, state in self.states.items()}
         if self.cluster is not None:
-            present, place = np.unique(self._clusters(data), return_inverse=True)
+            present, place = np.unique(self.clusters(data), return_inverse=True)
             known.cluster = torch.from_numpy(place)
             if "clusters" in states:
                 states["clusters"] = states["clusters"][:, torch.from_numpy(present)]
         return known, states
 
-    def _clusters(self, data: Data) -> np.ndarray:
+    def clusters(self, data: Data) -> np.ndarray:
         """The cluster of each node, [N]: remembered for an old one, by its neighbours for a new."""
         assert self.cluster is not None
         assert self.centroids is not None
