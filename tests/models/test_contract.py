@@ -104,7 +104,7 @@ def test_a_broken_model_is_found_with_one_line(
     with pytest.raises(AssertionError, match=f"^mine: {words}") as caught:
         check("mine")
     assert "\n" not in str(caught.value)
-    with pytest.raises(AssertionError, match="^mine: "):
+    with pytest.raises(AssertionError, match=r"^mine: "):
         m3d.check_model("mine")
 
 

@@ -42,10 +42,12 @@ def predict_run(
 
 def average(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The mean of several tables of predictions for the same nodes, with the labels it gives."""
-    numbers = [name for name in tables[0] if str(name).startswith(("p_", "gate_"))]
+    numbers = [str(name) for name in tables[0] if str(name).startswith(("p_", "gate_"))]
     mean = tables[0].copy()
-    mean[numbers] = np.mean([table[numbers].to_numpy() for table in tables], axis=0)
-    mean["label"] = mean.filter(regex="^p_").idxmax(axis=1).str.removeprefix("p_")
+    for name in numbers:
+        mean[name] = np.mean([table[name].to_numpy() for table in tables], axis=0)
+    likeliest = mean.filter(regex="^p_").idxmax(axis=1)
+    mean["label"] = [str(name).removeprefix("p_") for name in likeliest]
     return mean
 
 
