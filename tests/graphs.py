@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from m3dphormer import masks
-from m3dphormer.graph import from_arrays
 from m3dphormer.masks import Mask
+from m3dphormer.models.check import random_graph
+
+__all__ = ["BUILT_IN", "any_graphs", "random_graph", "two_masks"]
 
 BUILT_IN = ("c1", "c2", "c3", "c4", "g1", "g2", "g3", "l1", "l2")
 
@@ -46,15 +47,3 @@ def two_masks(draw: st.DrawFn) -> tuple[Mask, Mask]:
         return one() | one() if draw(st.booleans()) else one()
 
     return some(), some()
-
-
-def random_graph(
-    nodes: int = 60, classes: int = 3, features: int = 5, degree: float = 4.0, seed: int = 0
-) -> Data:
-    """A finished graph whose features tell the class a little; node 0 is isolated."""
-    rng = np.random.RandomState(seed)
-    y = rng.randint(classes, size=nodes)
-    y[:classes] = range(classes)
-    edges = 1 + rng.randint(nodes - 1, size=(2, int(nodes * degree / 2)))
-    x = rng.standard_normal((nodes, features)) + np.eye(classes, features)[y]
-    return from_arrays(x, edges, y, name="random", split=seed)

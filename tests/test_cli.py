@@ -101,6 +101,30 @@ def test_a_mask_of_the_users_own_is_imported_and_used_by_name(
     assert predictions.read_text().splitlines()[0].endswith("gate_local,gate_global")
 
 
+def test_predict_writes_or_prints_a_csv_of_a_graph_without_labels(command: Command) -> None:
+    write_csv(Path("old"))
+    assert command("train", "old", *TINY, "--out", "run")[0] == 0
+    lines = Path("old/nodes.csv").read_text().splitlines()
+    bare = [",".join([cell for i, cell in enumerate(line.split(",")) if i != 1]) for line in lines]
+    Path("new").mkdir()
+    Path("new/nodes.csv").write_text("\n".join([*bare, "someone,0.5,0.5"]))
+    Path("new/edges.csv").write_text(Path("old/edges.csv").read_text() + "\nn1,someone")
+
+    code, out, err = command("predict", "run", "new", "--out", "new.csv")
+    assert (code, out, err) == (0, "Written: new.csv, 25 nodes\n", "")
+    code, printed, _ = command("predict", "run", "new")
+    assert printed == Path("new.csv").read_text()
+    gates = "gate_local,gate_cluster,gate_global"
+    assert printed.splitlines()[0] == f"id,label,p_x,p_y,p_z,{gates}"
+    best = json.loads(Path("run/summary.json").read_text())["best_seed"]
+    own = command("predict", "run")[1]
+    assert own == Path(f"run/seed{best}/predictions.csv").read_text()
+    told = json.loads(command("predict", "run", "--ensemble", "--json")[1])
+    assert told["nodes"] == len(told["predictions"]) == 24
+    code, _, err = command("predict", "run", "new", "--out", "new.txt")
+    assert (code, err) == (2, "m3dphormer: 'new.txt' must end in .csv.\n")
+
+
 def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
     code, out, _ = command("datasets", "--json")
     listed = {one["name"]: one for one in json.loads(out)["datasets"]}
@@ -150,7 +174,7 @@ def test_audit_as_json_keeps_its_contract(command: Command) -> None:
 def test_help_names_every_command(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
-    assert all(name in out for name in ("train", "datasets", "audit", "bench"))
+    assert all(name in out for name in ("train", "predict", "datasets", "audit", "bench"))
 
 
 def test_a_notice_is_one_line_on_stderr(command: Command) -> None:

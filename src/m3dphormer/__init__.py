@@ -19,7 +19,7 @@ from m3dphormer.graph import (
     from_networkx,
     load,
 )
-from m3dphormer.models import create_model, list_models, register_model
+from m3dphormer.models import check_model, create_model, list_models, register_model
 from m3dphormer.training import NodeClassifier, train
 
 __version__ = version("m3dphormer")
@@ -30,6 +30,7 @@ __all__ = [
     "UserNotice",
     "attend",
     "attend_additive",
+    "check_model",
     "create_model",
     "datasets",
     "from_arrays",

@@ -21,7 +21,7 @@ from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.plots.audit import audit_figure
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
-from m3dphormer.training import Summary, parse_settings, read_recipe
+from m3dphormer.training import Summary, parse_settings, predict_run, read_recipe, write_table
 from m3dphormer.training import train as train_run
 
 app = typer.Typer(
@@ -100,6 +100,40 @@ def train(
         _print_json(asdict(summary))
     else:
         _print_summary(summary)
+
+
+@app.command()
+def predict(
+    run: Annotated[str, typer.Argument(help="The folder of a run, or of a saved classifier.")],
+    data: Annotated[
+        str | None, typer.Argument(help="Another graph, labelled or not; default: its own.")
+    ] = None,
+    out: Annotated[str | None, typer.Option(help="A csv file; default: print it.")] = None,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Average all seeds, not the best one alone.")
+    ] = False,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="Python file that registers masks or models of yours."),
+    ] = None,
+    root: Root = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Predict the labels of a graph's nodes, also of nodes that were not there in training."""
+    _check_writable(out, (".csv",))
+    for path in imports or []:
+        _import_file(path)
+    table = predict_run(run, data, ensemble=ensemble, root=root, device=device)
+    if out is not None:
+        write_table(Path(out), table)
+    if as_json:
+        rows = json.loads(table.to_json(orient="records"))
+        _print_json({"run": run, "nodes": len(table), "out": out, "predictions": rows})
+    elif out is None:
+        write_table(sys.stdout, table)
+    else:
+        _console().print(f"Written: {out}, {len(table):,} nodes", highlight=False, soft_wrap=True)
 
 
 @app.command()

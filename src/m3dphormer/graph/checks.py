@@ -15,10 +15,9 @@ def check_graph(
     x: np.ndarray | None,
     edges: np.ndarray,
     y: np.ndarray,
-    label_names: Sequence[str],
     node_ids: Sequence[object] | None,
 ) -> None:
-    """Refuse what cannot be trained on; a graph without edges only gets a notice."""
+    """Refuse what cannot be a graph; one without edges only gets a notice."""
     n = len(y)
     if n == 0:
         raise UserError(f"{name}: the graph is empty; give at least two labelled nodes.")
@@ -27,7 +26,6 @@ def check_graph(
     if x is not None:
         _check_features(name, x, n)
     _check_edges(name, edges, n)
-    _check_labels(name, y, label_names)
 
 
 def _check_features(name: str, x: np.ndarray, n: int) -> None:
@@ -60,7 +58,8 @@ def _check_edges(name: str, edges: np.ndarray, n: int) -> None:
         )
 
 
-def _check_labels(name: str, y: np.ndarray, label_names: Sequence[str]) -> None:
+def check_labels(name: str, y: np.ndarray, label_names: Sequence[str]) -> None:
+    """Refuse labels that nothing can be learned from."""
     classes = np.unique(y[y >= 0])
     if len(classes) == 0:
         raise UserError(f"{name}: no node has a label; label at least two classes.")

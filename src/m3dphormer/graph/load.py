@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch_geometric.data import Data
@@ -26,6 +26,7 @@ def load(
     split: int = 0,
     *,
     features: bool = True,
+    labels: bool = True,
 ) -> Data:
     """Load a graph with split number ``split``.
 
@@ -35,6 +36,7 @@ def load(
         root: Where raw benchmark files lie; None: ``$M3DPHORMER_DATA``, the cache, a download.
         split: Which split: benchmark splits are fixed, the others are drawn with this seed.
         features: False loads a benchmark's edges and labels alone.
+        labels: False for a graph to predict on, whose labels may be missing and do not count.
 
     Returns:
         An undirected, checked ``Data`` with ``x``, ``edge_index``, ``y``, ``train_mask``,
@@ -43,12 +45,12 @@ def load(
     name = os.fspath(dataset)
     folder = None if root is None else Path(root)
     if name.lower() in EMBEDDED:
-        return finish(EMBEDDED[name.lower()](), split)
+        return finish(replace(EMBEDDED[name.lower()](), need_labels=labels), split)
     if name.lower() in BENCHMARKS:
         raw = load_benchmark(name.lower(), folder, features=features)
-        return finish(raw, split)
+        return finish(replace(raw, need_labels=labels), split)
     if Path(name).exists():
-        return load_path(name, split)
+        return load_path(name, split, labels=labels)
     if Path(name).name != name or Path(name).suffix:
         raise UserError(f"No file or folder {name!r}; check the path.")
     raise unknown("dataset", name, [*EMBEDDED, *BENCHMARKS])

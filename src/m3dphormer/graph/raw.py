@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from m3dphormer.errors import UserError
-from m3dphormer.graph.checks import check_graph, check_split
+from m3dphormer.graph.checks import check_graph, check_labels, check_split
 from m3dphormer.graph.encodings import structural_features
-from m3dphormer.graph.splits import GivenSplit, SplitRule, StratifiedSplit
+from m3dphormer.graph.splits import GivenSplit, NoSplit, SplitRule, StratifiedSplit
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class RawGraph:
         metric: What a score on this graph means.
         extra: Further attributes for the Data, such as the truth of a generated graph.
         need_features: False leaves ``x`` out instead of replacing it by encodings.
+        need_labels: False ignores labels and split: a graph to predict on.
+        encodings: Whether ``x`` was made from the edges, for want of features.
     """
 
     name: str
@@ -46,6 +48,8 @@ class RawGraph:
     metric: str = "accuracy"
     extra: dict[str, torch.Tensor] = field(default_factory=dict)
     need_features: bool = True
+    need_labels: bool = True
+    encodings: bool = False
 
 
 def finish(raw: RawGraph, split: int = 0) -> Data:
@@ -53,11 +57,16 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
 
     Undirected, coalesced, without self-loops; float32 ``x``; int64 ``y`` (-1 unlabelled);
     ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
-    ``label_names``, ``node_ids`` (where given), ``split``, ``split_hash``, ``graph_hash``.
+    ``label_names``, ``node_ids`` (where given), ``encodings``, ``split``, ``split_hash``,
+    ``graph_hash``.
     """
     if isinstance(split, bool) or not isinstance(split, int | np.integer) or not 0 <= split < 2**32:
         raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
-    check_graph(raw.name, raw.x, raw.edges, raw.y, raw.label_names, raw.node_ids)
+    check_graph(raw.name, raw.x, raw.edges, raw.y, raw.node_ids)
+    if raw.need_labels:
+        check_labels(raw.name, raw.y, raw.label_names)
+    else:
+        raw = replace(raw, y=np.full(len(raw.y), -1), label_names=[], rule=NoSplit())
     edge_index = torch.from_numpy(np.ascontiguousarray(raw.edges, dtype=np.int64))
     edge_index = to_undirected(remove_self_loops(edge_index)[0], num_nodes=len(raw.y))
     x = None
@@ -67,7 +76,9 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         x = structural_features(raw.name, edge_index, len(raw.y))
 
     parts = raw.rule.make(raw.y, int(split))
-    check_split(raw.name, parts, raw.y, raw.label_names, given=isinstance(raw.rule, GivenSplit))
+    if raw.need_labels:
+        given = isinstance(raw.rule, GivenSplit)
+        check_split(raw.name, parts, raw.y, raw.label_names, given=given)
     return Data(
         x=x,
         edge_index=edge_index,
@@ -79,6 +90,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         name=raw.name,
         source=raw.source,
         metric=raw.metric,
+        encodings=raw.encodings or (raw.x is None and x is not None),
         label_names=[str(name) for name in raw.label_names],
         split=int(split),
         split_hash=parts.digest(),

@@ -86,6 +86,14 @@ class GivenSplit:
         return Split(self.train[:, i], self.val[:, i], self.test[:, i])
 
 
+@dataclass(frozen=True)
+class NoSplit:
+    """Every node in no part: a graph to predict on."""
+
+    def make(self, y: np.ndarray, i: int) -> Split:
+        return Split(*(np.zeros(len(y), bool) for _ in range(3)))
+
+
 def _cut(order: np.ndarray, size: int, n_train: int, n_val: int) -> Split:
     masks = [np.zeros(size, bool) for _ in range(3)]
     for mask, part in zip(masks, np.split(order, [n_train, n_train + n_val]), strict=True):

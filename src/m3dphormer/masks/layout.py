@@ -38,6 +38,11 @@ class Layout:
         start = self.start(role)
         return slice(start, start + self.size(role))
 
+    def role_of(self, row: int) -> tuple[Role, int]:
+        """Whose row it is: the role, and the number inside it."""
+        role = next(role for role in ROLES if row < self.rows(role).stop)
+        return role, row - self.start(role)
+
     def __or__(self, other: Layout) -> Layout:
         """The union of roles; a role that both have must have one size."""
         sizes = {}

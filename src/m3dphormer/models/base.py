@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +22,23 @@ class ModelConfig:
     hidden: int = setting(64, at_least(1))
     layers: int = setting(2, at_least(1))
     dropout: float = setting(0.5, between(0, 1))
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One row's attention in one expert of one layer.
+
+    Args:
+        expert: The expert's name.
+        role: [k] what each key is: nodes, clusters, classes or virtual.
+        key: [k] its number among those of its role.
+        weights: [k, H], columns that sum to 1.
+    """
+
+    expert: str
+    role: tuple[str, ...]
+    key: Tensor
+    weights: Tensor
 
 
 class Model(nn.Module, ABC):
@@ -45,6 +63,22 @@ class Model(nn.Module, ABC):
     def prepare(self, data: Data) -> Any:
         """Everything about the graph that stays the same from step to step."""
 
+    def virtual_states(self, graph: Any) -> dict[str, Tensor]:
+        """What each layer reads of the virtual rows, by role [layers, rows, hidden].
+
+        Taken in evaluation mode on the training graph, and kept with the run.
+        """
+        return {}
+
+    def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Any:
+        """``prepare`` for prediction: no label counts, virtual rows are constants.
+
+        Args:
+            data: Without labels; ``data.cluster`` says where each node belongs, if the model asks.
+            states: From ``virtual_states``, of those clusters that have a node here.
+        """
+        return self.prepare(data)
+
     @abstractmethod
     def forward(self, graph: Any) -> Tensor:
         """Logits of the real nodes, [N, C]."""
@@ -53,6 +87,10 @@ class Model(nn.Module, ABC):
         """What a training step minimises: cross-entropy over the training nodes."""
         logits: Tensor = self(graph)
         return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+
+    def attention(self, graph: Any, row: int) -> list[list[Attention]]:
+        """Whom a row attends to in evaluation mode, by layer and expert."""
+        raise UserError(f"{type(self).__name__} cannot explain itself; M3Dphormer can.")
 
     def gates(self, graph: Any) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""

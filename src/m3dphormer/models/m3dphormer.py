@@ -8,7 +8,7 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -19,10 +19,12 @@ from torch_geometric.data import Data
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
 from m3dphormer.attention.dropout import Dropout, keywords
+from m3dphormer.attention.scores import AdditiveScores, DotScores
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
-from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.masks.layout import ROLES
+from m3dphormer.models.base import Attention, Model, ModelConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     Rule,
@@ -110,6 +112,11 @@ class Graph:
     layout: Layout
     masks: tuple[Mask, ...]
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
+    states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
+
+    def entering(self, h: Tensor, layer: int) -> Tensor:
+        """What a layer reads, [T, hidden]: the state, or its real rows above the constants."""
+        return h if self.states is None else torch.cat([h[: self.layout.nodes], self.states[layer]])
 
 
 class Expert(nn.Module):
@@ -136,14 +143,27 @@ class Expert(nn.Module):
         """Heads side by side, [T, hidden]."""
         options = {"scheme": self.config.scheme, **keywords(dropout)}
         v = self._heads(self.value(h))
-        if self.additive:
-            s = v if self.score is None else self._heads(self.score(h))
-            a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
-            out = attend_additive(a, b, v, mask, **options)
+        scores = self.scores(h, v)
+        if isinstance(scores, AdditiveScores):
+            out = attend_additive(scores.a, scores.b, v, mask, **options)
         else:
-            q, k = self._heads(self.query(h)), self._heads(self.key(h))
-            out = attend(q, k, v, mask, **options)
+            out = attend(scores.q, scores.k, v, mask, **options)
         return out.flatten(1)
+
+    def scores(self, h: Tensor, v: Tensor) -> AdditiveScores | DotScores:
+        """Of every pair of rows, from the state [T, hidden] and the values [T, H, d_h]."""
+        if not self.additive:
+            return DotScores(self._heads(self.query(h)), self._heads(self.key(h)))
+        s = v if self.score is None else self._heads(self.score(h))
+        a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
+        return AdditiveScores(a, b)
+
+    def attention(self, h: Tensor, mask: Mask, row: int) -> tuple[Tensor, Tensor]:
+        """The keys of one row, [k], and its weights on them, [k, H]."""
+        csr = mask.to_csr(h.device)
+        keys = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
+        scores = self.scores(h, self._heads(self.value(h)))
+        return keys, scores.at(torch.full_like(keys, row), keys).softmax(dim=0)
 
     def weights(self) -> structure.DotWeights | structure.AdditiveWeights:
         """What it is made of, for a layer that is computed by its structure."""
@@ -262,6 +282,16 @@ class Layer(nn.Module):
             gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
         return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
 
+    def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
+        """Whom a row attends to, by expert."""
+        z, found = self.norm(h) if self.pre else h, []
+        for name, expert, mask in zip(self.config.experts, self.experts, graph.masks, strict=True):
+            keys, weights = expert.attention(z, mask, row)  # type: ignore[operator]
+            places = [graph.layout.role_of(key) for key in keys.tolist()]
+            numbers = torch.tensor([number for _, number in places], dtype=torch.long)
+            found.append(Attention(name, tuple(role for role, _ in places), numbers, weights))
+        return found
+
     def _must_recompute(self, h: Tensor, at: int) -> bool:
         """The last layers keep their insides as long as there is room."""
         if not structure.structured(self.config.scheme, h):
@@ -337,20 +367,36 @@ class M3Dphormer(Model):
             virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
         )
 
-    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
+    def virtual_states(self, graph: Graph) -> dict[str, Tensor]:
+        """What each layer reads of cluster, class and plain virtual nodes."""
+        layout, states = graph.layout, torch.stack(self.states(graph)[0][:-1])
+        return {role: states[:, layout.rows(role)] for role in ROLES[1:] if layout.size(role)}
+
+    def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Graph:
+        """The graph with its virtual rows as they were in training."""
+        graph = self.prepare(data)
+        fixed = [states[role] for role in ROLES[1:] if graph.layout.size(role)]
+        return replace(graph, states=torch.cat(fixed, dim=1) if fixed else None)
+
+    def states(self, graph: Graph) -> tuple[list[Tensor], Tensor]:
+        """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
         chance = Chance(seed, self.config, self.training)
         h = graph.features.project(self.input)
         if self.config.input == "skip":
             fused = structure.structured(self.config.scheme, h)
             h = structure.skip(h, chance.features(-1), fused=fused)
-        total, gates = h, []
+        states, gates = [], []
         for i, layer in enumerate(self.layers):
-            h, gate = layer(h, graph, chance, i)
-            total = total + h
+            states.append(graph.entering(h, i))
+            h, gate = layer(states[i], graph, chance, i)
             gates.append(gate)
-        return (total if self.config.readout == "sum" else h), torch.stack(gates)
+        return [*states, h], torch.stack(gates)
+
+    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
+        states, gates = self.states(graph)
+        return (sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]), gates
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the real nodes, [N, C]."""
@@ -360,6 +406,14 @@ class M3Dphormer(Model):
     def gates(self, graph: Graph) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""
         return self.encode(graph)[1][:, : graph.layout.nodes]
+
+    def attention(self, graph: Graph, row: int) -> list[list[Attention]]:
+        """Whom a row attends to, by layer and expert."""
+        states, _ = self.states(graph)
+        return [
+            layer.attention(h, graph, row)  # type: ignore[operator]
+            for layer, h in zip(self.layers, states[:-1], strict=True)
+        ]
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes and the class nodes, each of its own class."""

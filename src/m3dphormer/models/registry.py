@@ -17,7 +17,7 @@ _MODELS: dict[str, type[Model]] = {}
 
 
 def register_model(name: str) -> Callable[[M], M]:
-    """Make a model class usable by name everywhere; it gets every contract test for free."""
+    """Make a model class usable by name everywhere; ``check_model`` tries it."""
 
     def register(model: M) -> M:
         _MODELS[name] = model

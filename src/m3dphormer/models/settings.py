@@ -23,6 +23,12 @@ class Rule:
     words: str
     holds: Callable[[Any], bool]
 
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value of the parameter ``name`` that does not hold."""
+        if not self.holds(value):
+            shown = list(value) if isinstance(value, tuple) else value
+            raise UserError(f"The {name!r} parameter must be {self.words}. Got {shown!r}.")
+
 
 def at_least(low: int) -> Rule:
     """An int from ``low`` up."""
@@ -84,8 +90,8 @@ def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:
             raise unknown("setting", name, fields)
         given: Any = tuple(value) if isinstance(value, list) else value
         rule: Rule | None = fields[name].metadata.get("rule")
-        if rule is not None and not rule.holds(given):
-            raise UserError(f"The {name!r} parameter must be {rule.words}. Got {value!r}.")
+        if rule is not None:
+            rule.check(name, given)
         values[name] = float(given) if hints[name] is float else given
     return config_type(**values)
 

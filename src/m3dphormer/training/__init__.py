@@ -1,7 +1,17 @@
 """Fit, evaluate, record: one loop for every model, and ``NodeClassifier``."""
 
 from m3dphormer.training.classifier import NodeClassifier
+from m3dphormer.training.files import write_table
+from m3dphormer.training.predict import predict_run
 from m3dphormer.training.run import Summary, train
 from m3dphormer.training.settings import parse_settings, read_recipe
 
-__all__ = ["NodeClassifier", "Summary", "parse_settings", "read_recipe", "train"]
+__all__ = [
+    "NodeClassifier",
+    "Summary",
+    "parse_settings",
+    "predict_run",
+    "read_recipe",
+    "train",
+    "write_table",
+]

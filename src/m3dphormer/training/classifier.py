@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, from_data
 from m3dphormer.models import Model, model_type
-from m3dphormer.training import memory
+from m3dphormer.models.settings import at_least
+from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.progress import progress
 from m3dphormer.training.settings import resolve
+
+OWN = ("model", "seed", "metric", "device", "verbose")  # parameters; all others are settings
 
 
 class NodeClassifier:
@@ -57,6 +61,19 @@ class NodeClassifier:
         self.verbose = verbose
         self.settings = settings
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the constructor was given, by name; ``deep`` is there for scikit-learn."""
+        return {**{name: getattr(self, name) for name in OWN}, **self.settings}
+
+    def set_params(self, **parameters: Any) -> NodeClassifier:
+        """Change parameters; like the constructor it only stores, and ``fit`` validates."""
+        for name, value in parameters.items():
+            if name in OWN:
+                setattr(self, name, value)
+            else:
+                self.settings = {**self.settings, name: value}
+        return self
+
     def fit(self, data: Data, watch: Watch = lambda epoch: None) -> NodeClassifier:
         """Train on ``data.train_mask``; the epoch with the best validation score is kept.
 
@@ -65,6 +82,7 @@ class NodeClassifier:
             watch: Called with every finished ``Epoch``.
         """
         model_config, train_config = resolve(self.model, self.settings)
+        at_least(0).check("seed", self.seed)
         device = _device(self.device)
         data = from_data(data).to(device)
         metric = check_metric(self.metric or data.metric, class_count(data))
@@ -87,12 +105,18 @@ class NodeClassifier:
         self.model_ = network
         self.classes_ = np.array(data.label_names)
         self.history_ = result.history
-        self.memory_ = memory.Memory.of(data, metric, result.best)
+        with torch.no_grad():
+            states = network.virtual_states(graph)
+        self.memory_ = memory.Memory.of(data, metric, result.best, states)
         return self
 
     def predict_proba(self, data: Data) -> np.ndarray:
-        """Probability of each class for every node, [N, C], in the order of ``classes_``."""
-        graph = self._graph(from_data(data))
+        """Probability of each class for every node, [N, C], in the order of ``classes_``.
+
+        The graph may be another than the one of ``fit``: its nodes are matched by id, a new one
+        joins the cluster of its neighbours, and labels are ignored.
+        """
+        graph = self._graph(from_data(data, labels=False))
         return predict(self.model_, graph)
 
     def predict(self, data: Data) -> np.ndarray:
@@ -106,19 +130,43 @@ class NodeClassifier:
             raise UserError(f"The 'part' parameter must be one of train, val, test. Got {part!r}.")
         data = from_data(data)
         graph = self._graph(data)
+        number = {name: i for i, name in enumerate(self.classes_)}
+        data.y = torch.tensor([*(number.get(name, -1) for name in data.label_names), -1])[data.y]
         return score(predict(self.model_, graph), data, part, self.memory_.metric)
 
     def gates(self, data: Data) -> np.ndarray:
         """How much of each expert every node takes, [layers, N, experts]."""
-        graph = self._graph(from_data(data))
+        graph = self._graph(from_data(data, labels=False))
         return self._gates(graph)
+
+    def explain(self, data: Data, node: object, top: int | None = 10) -> pd.DataFrame:
+        """Whom a node attends to: its strongest keys per layer and expert.
+
+        Args:
+            data: A graph as for ``predict``.
+            node: The node's id; its position in a graph without ids.
+            top: How many keys of each expert; None: all, so that the weights sum to 1.
+
+        Returns:
+            One row a key: layer (from 1), expert, kind (node, cluster, class or virtual), key (an
+            id, a cluster's number, a class), weight (the mean over the heads), head_1, ...
+        """
+        data = from_data(data, labels=False)
+        graph = self._graph(data)
+        ids = node_ids(data)
+        names = {"nodes": ids, "classes": self.classes_.tolist()}
+        if self.memory_.cluster is not None:
+            names["clusters"] = np.unique(self.memory_.clusters(data)).tolist()
+        with torch.no_grad():
+            layers = self.model_.attention(graph, explain.position(data.name, ids, node))
+        return explain.table(layers, names, top)
 
     def predictions(self, data: Data) -> pd.DataFrame:
         """One row a node: id, label, p_<label>..., and the gates averaged over the layers."""
-        data = from_data(data)
+        data = from_data(data, labels=False)
         graph = self._graph(data)
         probabilities = predict(self.model_, graph)
-        ids = getattr(data, "node_ids", None) or range(int(data.num_nodes))
+        ids = node_ids(data)
         columns = {"id": ids, "label": self.classes_[probabilities.argmax(axis=1)]}
         columns |= {f"p_{name}": p for name, p in zip(self.classes_, probabilities.T, strict=True)}
         if self.model_.gate_names:
@@ -163,12 +211,20 @@ class NodeClassifier:
         return self.memory_
 
     def _graph(self, data: Data) -> Any:
-        known = self._fitted().recall(data)
-        return self.model_.prepare(known.to(_device(self.device)))
+        device = _device(self.device)
+        known, states = self._fitted().recall(data)
+        states = {role: state.to(device) for role, state in states.items()}
+        return self.model_.prepare_unseen(known.to(device), states)
 
     def _gates(self, graph: Any) -> np.ndarray:
         with torch.no_grad():
             return np.asarray(self.model_.gates(graph).cpu().numpy())
+
+
+def node_ids(data: Data) -> Sequence[object]:
+    """One id a node: the user's, else its position."""
+    ids: Sequence[object] = data.node_ids if "node_ids" in data else range(int(data.num_nodes))
+    return ids
 
 
 def _device(name: str) -> torch.device:
@@ -176,6 +232,6 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, TypeError):
         raise UserError(f"Device {name!r} is not available here; take cpu.") from None
     return device

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph.cache import write_atomically
@@ -28,6 +29,18 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError:
         raise UserError(f"{path} is damaged; train again.") from None
     return content
+
+
+def write_table(path: Path | TextIO, table: pd.DataFrame) -> None:
+    """A csv with six digits a number, as a file or on a stream."""
+    if isinstance(path, Path):
+        write_atomically(path, lambda temporary: _csv(temporary, table))
+    else:
+        _csv(path, table)
+
+
+def _csv(target: Path | TextIO, table: pd.DataFrame) -> None:
+    table.to_csv(target, index=False, float_format="%.6g")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

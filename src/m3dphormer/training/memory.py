@@ -1,11 +1,12 @@
 """What a fitted classifier keeps of its graph, and the folder it is saved in.
 
-``model.json`` (settings and facts), ``graph.npz`` (split, training labels, clusters),
+``model.json`` (settings and facts), ``graph.npz`` (split, ids, clusters, states of virtual rows),
 ``weights.safetensors``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,18 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from torch_geometric.data import Data
 
+from m3dphormer.attention.structure.inputs import group_means
 from m3dphormer.errors import UserError
 from m3dphormer.graph.cache import write_atomically
 from m3dphormer.models import Model
 from m3dphormer.training.files import read_json, write_arrays, write_json
 from m3dphormer.training.loop import Epoch
+from m3dphormer.training.unseen import as_text, clusters_by_id, place_new
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -37,19 +41,25 @@ class Memory:
     split_hash: str
     metric: str
     features: int
+    encodings: bool  # whether the features were made from the edges
     label_names: tuple[str, ...]
     best: Epoch
     train: np.ndarray  # [N] bool, and so val and test
     val: np.ndarray
     test: np.ndarray
-    train_labels: np.ndarray  # [N] int64, -1 for every other node
+    node_ids: np.ndarray | None  # [N] text
     cluster: np.ndarray | None  # [N] int64, where the model uses clusters
+    centroids: np.ndarray | None  # [P, features] mean raw features of the clusters
+    states: Mapping[str, np.ndarray]  # what each layer reads of the virtual rows, by role
 
     @classmethod
-    def of(cls, data: Data, metric: str, best: Epoch) -> Memory:
-        """Remember the graph a model was trained on."""
+    def of(cls, data: Data, metric: str, best: Epoch, states: Mapping[str, Tensor]) -> Memory:
+        """Remember the graph a model was trained on, and what its virtual rows became."""
         train, val, test = (data[f"{part}_mask"].cpu().numpy() for part in ("train", "val", "test"))
-        cluster = getattr(data, "cluster", None)
+        cluster = data.cluster if "cluster" in data else None
+        centroids = None
+        if cluster is not None:
+            centroids = group_means(data.x.cpu(), cluster.cpu(), int(cluster.max()) + 1).numpy()
         return cls(
             dataset=data.name,
             source=data.source,
@@ -58,38 +68,72 @@ class Memory:
             split_hash=data.split_hash,
             metric=metric,
             features=int(data.num_features),
+            encodings=data.encodings,
             label_names=tuple(data.label_names),
             best=best,
             train=train,
             val=val,
             test=test,
-            train_labels=np.where(train, data.y.cpu().numpy(), -1),
+            node_ids=as_text(data.name, data.node_ids) if "node_ids" in data else None,
             cluster=None if cluster is None else cluster.cpu().numpy(),
+            centroids=centroids,
+            states={role: state.cpu().numpy() for role, state in states.items()},
         )
 
-    def recall(self, data: Data) -> Data:
-        """The graph as it was trained on: its own labels do not count, the remembered ones do."""
-        if data.graph_hash != self.graph_hash:
-            raise UserError(
-                f"{data.name} is not the graph this classifier was fitted on ({self.dataset}); "
-                "fit one on it."
-            )
+    def recall(self, data: Data) -> tuple[Data, dict[str, Tensor]]:
+        """A graph to predict on, without its labels, and the states of its virtual rows.
+
+        Clusters without a node here are left out, and the others numbered anew.
+        """
+        self._refuse_other_features(data)
         known = data.clone()
-        known.y = torch.from_numpy(self.train_labels)
-        known.train_mask = torch.from_numpy(self.train)
+        known.y = torch.full_like(data.y, -1)
+        known.train_mask = torch.zeros_like(data.train_mask)
         known.label_names = list(self.label_names)
+        states = {role: torch.from_numpy(state) for role, state in self.states.items()}
         if self.cluster is not None:
-            known.cluster = torch.from_numpy(self.cluster)
-        return known
+            present, place = np.unique(self.clusters(data), return_inverse=True)
+            known.cluster = torch.from_numpy(place)
+            if "clusters" in states:
+                states["clusters"] = states["clusters"][:, torch.from_numpy(present)]
+        return known, states
+
+    def clusters(self, data: Data) -> np.ndarray:
+        """The cluster of each node, [N]: remembered for an old one, by its neighbours for a new."""
+        assert self.cluster is not None
+        assert self.centroids is not None
+        if self.node_ids is not None and "node_ids" in data:
+            ids = as_text(data.name, data.node_ids)
+            cluster = clusters_by_id(ids, self.node_ids, self.cluster)
+        elif data.graph_hash == self.graph_hash:
+            cluster = self.cluster
+        else:
+            cluster = np.full(data.num_nodes, -1)
+        edges, x = data.edge_index.cpu().numpy(), data.x.cpu().numpy()
+        return place_new(cluster, edges, x, self.centroids)
+
+    def _refuse_other_features(self, data: Data) -> None:
+        if data.num_features != self.features:
+            raise UserError(
+                f"{data.name} has {data.num_features} features, the classifier was fitted on "
+                f"{self.features} ({self.dataset}); give the same columns."
+            )
+        if data.graph_hash != self.graph_hash and (data.encodings or self.encodings):
+            without = data.name if data.encodings else self.dataset
+            raise UserError(
+                f"{without} has no features; encodings of one graph mean nothing in another. "
+                "Give features to both, and fit again."
+            )
 
 
-ARRAYS = ("train", "val", "test", "train_labels", "cluster")
+ARRAYS = ("train", "val", "test", "node_ids", "cluster", "centroids")
 
 
 def save(folder: Path, parameters: dict[str, Any], memory: Memory, model: Model) -> None:
     """Write the three files."""
     facts = asdict(memory)
     arrays = {name: facts.pop(name) for name in ARRAYS}
+    arrays |= {f"state_{role}": state for role, state in facts.pop("states").items()}
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
     write_atomically(folder / "weights.safetensors", lambda path: save_file(weights, path))
@@ -111,7 +155,12 @@ def load(folder: Path) -> tuple[dict[str, Any], Memory, dict[str, torch.Tensor]]
     try:
         with np.load(folder / "graph.npz", allow_pickle=False) as stored:
             arrays = {name: stored.get(name) for name in ARRAYS}
+            states = {
+                name.removeprefix("state_"): stored[name]
+                for name in stored.files
+                if name.startswith("state_")
+            }
         weights = load_file(folder / "weights.safetensors")
     except (OSError, ValueError, EOFError, BadZipFile, SafetensorError):
         raise UserError(f"{folder} is damaged or incomplete; train again.") from None
-    return content["parameters"], Memory(**facts, **arrays), weights
+    return content["parameters"], Memory(**facts, **arrays, states=states), weights

@@ -22,9 +22,8 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, load
-from m3dphormer.graph.cache import write_atomically
 from m3dphormer.training.classifier import NodeClassifier
-from m3dphormer.training.files import write_json
+from m3dphormer.training.files import write_json, write_table
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.settings import resolve
@@ -136,11 +135,7 @@ def _train_seed(clf: NodeClassifier, data: Data, folder: Path, record: Mapping[s
 
     clf.fit(data, watch=log)
     clf.save(place)
-    table = clf.predictions(data)
-    write_atomically(
-        place / "predictions.csv",
-        lambda path: table.to_csv(path, index=False, float_format="%.6g"),
-    )
+    write_table(place / "predictions.csv", clf.predictions(data))
 
 
 def _new_folder(out: str | None, name: str) -> Path:

@@ -128,3 +128,21 @@ def test_other_data_is_refused_in_one_line(data: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         from_data(data)
     assert "\n" not in str(caught.value)
+
+
+def test_a_graph_to_predict_on_needs_no_labels_and_keeps_none() -> None:
+    labelled = from_data(own(train_mask=TRAIN, val_mask=VAL, test_mask=TEST), labels=False)
+    for data in (labelled, from_data(own(y=None), labels=False)):
+        assert data.y.tolist() == [-1] * N
+        assert data.label_names == []
+        assert not (data.train_mask | data.val_mask | data.test_mask).any()
+    assert labelled.graph_hash == from_data(own()).graph_hash
+    with pytest.raises(UserError, match="no node has a label"):
+        from_data(labelled)
+
+
+def test_a_finished_data_remembers_that_its_features_are_encodings() -> None:
+    with pytest.warns(UserNotice, match="no features"):
+        data = from_data(own(x=None))
+    assert from_data(data).encodings
+    assert not from_data(own()).encodings

@@ -7,6 +7,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
@@ -26,7 +27,7 @@ FORMS = (
 )
 
 
-def load_path(path: str | os.PathLike[str], split: int = 0) -> Data:
+def load_path(path: str | os.PathLike[str], split: int = 0, *, labels: bool = True) -> Data:
     """Load the graph at ``path``; its name is that of the file or folder.
 
     Args:
@@ -34,32 +35,37 @@ def load_path(path: str | os.PathLike[str], split: int = 0) -> Data:
             ``.parquet``), an ``.npz`` with the heterophilous-graphs keys, or a PyG ``Data``
             saved with ``torch.save`` as ``.pt``.
         split: Which of the given splits, or which drawn one.
+        labels: False for a graph to predict on, whose labels may be missing and do not count.
     """
     place = Path(path)
     if not place.exists():
         raise UserError(f"{path} does not exist; {FORMS}.")
     try:
         if place.is_dir():
-            return finish(_read_folder(place), split)
+            return finish(_read_folder(place, labels), split)
         if place.suffix == ".zip":
-            return finish(_read_zip(place), split)
+            return finish(_read_zip(place, labels), split)
         if place.suffix == ".npz":
-            return finish(read_npz(place, f"file {path}"), split)
+            raw = read_npz(place, f"file {path}")
+            return finish(replace(raw, need_labels=labels), split)
         if place.suffix in (".pt", ".pth"):
             data = read_pt(place)
-            return from_data(data, name=place.stem, source=f"file {path}", split=split)
+            source = f"file {path}"
+            return from_data(data, name=place.stem, source=source, split=split, labels=labels)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
     raise UserError(f"{path} has no known form; {FORMS}.")
 
 
-def _read_folder(path: Path) -> RawGraph:
+def _read_folder(path: Path, labels: bool) -> RawGraph:
     files = [file.name for file in path.iterdir() if file.is_file()]
     name = path.resolve().name
-    return _read_tables(path, name, "folder", files, lambda file: (path / file).read_bytes())
+    return _read_tables(
+        path, name, "folder", files, lambda file: (path / file).read_bytes(), labels
+    )
 
 
-def _read_zip(path: Path) -> RawGraph:
+def _read_zip(path: Path, labels: bool) -> RawGraph:
     """Read the tables at the root of the archive, or in one folder of it, without unpacking."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -68,20 +74,26 @@ def _read_zip(path: Path) -> RawGraph:
             inside = homes.pop() if len(homes) == 1 else PurePosixPath()
             files = [member.name for member in members if member.parent == inside]
             return _read_tables(
-                path, path.stem, "file", files, lambda file: archive.read(str(inside / file))
+                path,
+                path.stem,
+                "file",
+                files,
+                lambda file: archive.read(str(inside / file)),
+                labels,
             )
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise UserError(f"{path} is truncated or not a readable .zip: {error}.") from error
 
 
 def _read_tables(
-    path: Path, name: str, kind: str, files: list[str], read: Callable[[str], bytes]
+    path: Path, name: str, kind: str, files: list[str], read: Callable[[str], bytes], labels: bool
 ) -> RawGraph:
     for suffix, parse in (("csv", _parse_csv), ("parquet", _parse_parquet)):
         pair = (f"nodes.{suffix}", f"edges.{suffix}")
         if set(pair) <= set(files):
             nodes, edges = (parse(read(file), f"{path}: {file}") for file in pair)
-            return tables_to_raw(name, nodes, edges, f"{kind} {path} ({', '.join(pair)})")
+            source = f"{kind} {path} ({', '.join(pair)})"
+            return tables_to_raw(name, nodes, edges, source, labels)
     found = ", ".join(sorted(files)[:10]) or "no files"
     raise UserError(f"{path} needs nodes.csv and edges.csv, or both as .parquet. Found {found}.")
 

@@ -13,7 +13,12 @@ from m3dphormer.graph.raw import finish
 
 
 def from_frames(
-    nodes: pd.DataFrame, edges: pd.DataFrame, *, name: str = "frames", split: int = 0
+    nodes: pd.DataFrame,
+    edges: pd.DataFrame,
+    *,
+    name: str = "frames",
+    split: int = 0,
+    labels: bool = True,
 ) -> Data:
     """Make a graph out of a frame of nodes and a frame of edges.
 
@@ -23,6 +28,7 @@ def from_frames(
         edges: ``source`` and ``target``, else the first two columns, naming node ids.
         name: What the graph is called.
         split: Which drawn split, where ``nodes`` gives none.
+        labels: False for a graph to predict on, whose ``label`` may be missing and does not count.
     """
     for what, frame in (("nodes", nodes), ("edges", edges)):
         if not isinstance(frame, pd.DataFrame):
@@ -30,7 +36,8 @@ def from_frames(
                 f"The {what!r} parameter must be a pandas DataFrame. Got {type(frame).__name__}."
             )
     node_table, edge_table = table(nodes, f"{name}: nodes"), table(edges, f"{name}: edges")
-    return finish(tables_to_raw(name, node_table, edge_table, "pandas frames in memory"), split)
+    raw = tables_to_raw(name, node_table, edge_table, "pandas frames in memory", labels)
+    return finish(raw, split)
 
 
 def from_networkx(

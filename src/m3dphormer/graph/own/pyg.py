@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch_geometric.data import Batch, Data
 
@@ -14,12 +15,17 @@ from m3dphormer.graph.raw import finish
 from m3dphormer.graph.splits import GivenSplit
 
 MASKS = ("train_mask", "val_mask", "test_mask")
-MADE_HERE = {"num_nodes", "name", "source", "split", "split_hash", "graph_hash"}
+MADE_HERE = {"num_nodes", "name", "source", "split", "split_hash", "graph_hash", "encodings"}
 READ_HERE = {"x", "edge_index", "y", "metric", "label_names", "node_ids", *MASKS}
 
 
 def from_data(
-    data: Any, *, name: str | None = None, source: str | None = None, split: int = 0
+    data: Any,
+    *,
+    name: str | None = None,
+    source: str | None = None,
+    split: int = 0,
+    labels: bool = True,
 ) -> Data:
     """Check a PyG ``Data`` and give it the form of ``load``; the input stays as it is.
 
@@ -30,11 +36,12 @@ def from_data(
         name: What the graph is called; None: its own name.
         source: Where it came from; None: its own source.
         split: Which of the S splits, or which drawn one.
+        labels: False for a graph to predict on: ``y`` and masks may be missing and do not count.
     """
     _refuse_others(data)
     has = {key: data[key] for key in data.keys()}  # noqa: SIM118 - iterating Data gives pairs
     name = name or str(has.get("name") or "data")
-    for needed in ("edge_index", "y"):
+    for needed in ("edge_index", "y") if labels else ("edge_index",):
         if has.get(needed) is None:
             raise UserError(f"{name}: the Data has no {needed}. Found {', '.join(sorted(has))}.")
     on_edges = sorted(key for key in has if key.startswith("edge_") and key != "edge_index")
@@ -46,9 +53,9 @@ def from_data(
         source or str(has.get("source") or "PyG Data in memory"),
         has.get("x"),
         has["edge_index"],
-        has["y"],
-        [has.get(mask) for mask in MASKS],
-        has.get("label_names"),
+        has["y"] if labels else np.full(data.num_nodes, -1),
+        [has.get(mask) if labels else None for mask in MASKS],
+        has.get("label_names") if labels else [],
         has.get("node_ids"),
     )
     taken = MADE_HERE | READ_HERE | {"batch", "ptr", *on_edges}
@@ -61,7 +68,10 @@ def from_data(
     if isinstance(raw.rule, GivenSplit) and raw.rule.train.ndim == 1:
         split = has.get("split", split)
     metric = str(has.get("metric") or raw.metric)
-    return finish(replace(raw, metric=metric, extra=extra), split)
+    encodings = bool(has.get("encodings"))
+    return finish(
+        replace(raw, metric=metric, extra=extra, encodings=encodings, need_labels=labels), split
+    )
 
 
 def _refuse_others(data: Any) -> None:

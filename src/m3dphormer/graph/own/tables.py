@@ -13,7 +13,7 @@ import torch
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph.own.labels import class_numbers
 from m3dphormer.graph.raw import RawGraph
-from m3dphormer.graph.splits import GivenSplit, SplitRule, StratifiedSplit
+from m3dphormer.graph.splits import GivenSplit, NoSplit, SplitRule, StratifiedSplit
 
 PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
@@ -47,15 +47,18 @@ def table(frame: pd.DataFrame, title: str) -> Table:
     return Table(plain.astype(dict.fromkeys(categories, object)), title)
 
 
-def tables_to_raw(name: str, nodes: Table, edges: Table, source: str) -> RawGraph:
+def tables_to_raw(
+    name: str, nodes: Table, edges: Table, source: str, labels: bool = True
+) -> RawGraph:
     """Read ids, labels, split and features out of ``nodes``, and both ends out of ``edges``.
 
     Args:
         nodes: Columns ``id``, ``label``, optional ``split``, and features.
         edges: ``source`` and ``target`` (else the first two columns), naming node ids.
+        labels: False: labels and split are not read.
     """
     columns = list(nodes.frame.columns)
-    for needed in ("id", "label"):
+    for needed in ("id", "label") if labels else ("id",):
         if needed not in columns:
             raise UserError(
                 f"{nodes.title}: column {needed!r} is missing; needed are id, label, optional "
@@ -64,7 +67,8 @@ def tables_to_raw(name: str, nodes: Table, edges: Table, source: str) -> RawGrap
     if nodes.frame.empty:
         raise UserError(f"{nodes.title}: the graph is empty; give at least two labelled nodes.")
     ids = _ids(nodes)
-    y, label_names = class_numbers(nodes.title, nodes.frame["label"])
+    given = nodes.frame["label"] if labels else pd.Series(None, nodes.frame.index, dtype=object)
+    y, label_names = class_numbers(nodes.title, given)
     features = [column for column in columns if column not in ("id", "label", "split")]
     return RawGraph(
         name=name,
@@ -74,7 +78,8 @@ def tables_to_raw(name: str, nodes: Table, edges: Table, source: str) -> RawGrap
         label_names=label_names,
         source=source,
         node_ids=ids.tolist(),
-        rule=_rule(nodes),
+        rule=_rule(nodes) if labels else NoSplit(),
+        need_labels=labels,
     )
 
 
