@@ -104,7 +104,8 @@ def _bytes(state: State) -> bytes:
         }
     )
     metadata = {"format": FORMAT, "facts": facts, "digest": _digest(tensors, facts)}
-    return save(tensors, metadata)
+    content: bytes = save(tensors, metadata)
+    return content
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
