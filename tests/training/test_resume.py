@@ -238,6 +238,14 @@ def test_with_nothing_to_go_on_with_a_run_begins() -> None:
     assert summary.run == "runs/hierarchy-m3dphormer-1"
 
 
+def test_a_folder_that_is_no_run_is_not_gone_on_with() -> None:
+    Path("other").mkdir()
+    Path("other/config.json").write_text('{"hidden_size": 768}')
+    with pytest.raises(UserError, match="other is not the folder of a run"):
+        m3d.train("hierarchy", out="other", resume=True)
+    assert [path.name for path in Path("other").iterdir()] == ["config.json"]
+
+
 def test_another_number_of_threads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(monkeypatch, 1, out="run")
     record = json.loads(Path("run/config.json").read_text())

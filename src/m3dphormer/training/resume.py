@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,11 @@ class Begun:
 
     folder: Path
     record: dict[str, Any]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the record is one that ``train`` wrote."""
+        return {*SAME, *NEAR, "settings", "given"} <= self.record.keys()
 
     @property
     def finished(self) -> bool:
@@ -59,19 +64,23 @@ def find_run(out: str | None, model: str, graph_hash: str) -> Begun | None:
     """
     folder = Path(out or "runs")
     if (folder / "config.json").is_file():
-        return Begun(folder, read_json(folder / "config.json"))
+        named = Begun(folder, read_json(folder / "config.json"))
+        if not named.is_run:
+            raise UserError(f"{folder} is not the folder of a run; choose another --out.")
+        return named
     files = sorted(folder.glob("*/config.json"), key=lambda path: path.stat().st_mtime_ns)
-    runs = [Begun(path.parent, read_json(path)) for path in files]
+    found = [Begun(path.parent, read_json(path)) for path in files]
+    wanted = (model, graph_hash)
     runs = [
         run
-        for run in runs
-        if (run.record.get("model"), run.record.get("graph_hash")) == (model, graph_hash)
+        for run in found
+        if run.is_run and (run.record["model"], run.record["graph_hash"]) == wanted
     ]
     return max(runs, key=lambda run: (not run.finished, runs.index(run)), default=None)
 
 
 def _differences(
-    then: Mapping[str, Any], now: Mapping[str, Any], names: Any
+    then: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]
 ) -> Iterator[tuple[str, Any, Any]]:
     for name in names:
         if then.get(name) != now.get(name):

@@ -82,10 +82,12 @@ def train(
         checkpoint: Seconds of training between two checkpoints.
     """
     settings = dict(settings or {})
+    if not resume:
+        resolve(model, settings)  # a mistake is told before a download
     first = load(dataset, root=root)
     begun = find_run(out, model, first.graph_hash) if resume else None
     if begun is not None:
-        settings = {**begun.record.get("given", {}), **settings}
+        settings = {**begun.record["given"], **settings}
         seeds = begun.record["seeds"] if seeds is None else seeds
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
