@@ -15,6 +15,8 @@ from torch_geometric.data import Data
 
 from m3dphormer import cli
 from m3dphormer.masks import registry
+from m3dphormer.training.checkpoint import Checkpoint
+from m3dphormer.training.loop import State
 
 TINY = ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8", "--set", "layers=1"]
 
@@ -312,6 +314,8 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["train", "digits", "--metric", "roc_auc"], "roc_auc needs two classes"),
         (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),
         (["train", "digits", "--seeds", "0"], "'seeds' parameter must be an int of at least 1"),
+        (["train", "digits", "--minutes", "0"], "'minutes' parameter must be a float above 0"),
+        (["train", "digits", "--patience", "0"], "must be an int of at least 1 or None. Got 0"),
         (["train", "digits", "--seeds", "few"], "Invalid value for '--seeds'"),
         (["audit", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
         (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
@@ -339,6 +343,42 @@ def test_a_graph_without_edges_trains_with_a_notice(command: Command) -> None:
     assert err.splitlines() == [
         "notice: graph: the graph has no edges; only cluster and global attention see others."
     ]
+
+
+def test_an_interrupted_run_goes_on_with_resume(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(self: Checkpoint, state: State) -> None:
+        self.write(state)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", pressed)
+        code, out, err = command("train", "hierarchy", *TINY)
+    run = "runs/hierarchy-m3dphormer-1"
+    assert (code, out) == (130, "")
+    assert err == (
+        "m3dphormer: interrupted after epoch 1; the weights of epoch 1, the best, are in "
+        f"{run}/seed0; go on with --resume --out {run}\n"
+    )
+    code, out, err = command("train", "hierarchy", "--resume", "--set", "epochs=3")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"m3dphormer: {run} was begun with epochs=2, not 3")
+    code, out, err = command("train", "hierarchy", "--resume", "--out", run, "--json")
+    assert (code, err) == (0, "")
+    went_on = json.loads(out)
+    whole = json.loads(command("train", "hierarchy", *TINY, "--json")[1])
+    assert went_on["run"] == run
+    assert went_on["scores"] == whole["scores"]
+
+
+def test_patience_and_minutes_end_a_run_early(command: Command) -> None:
+    options = ["--patience", "3", "--minutes", "5", "--checkpoint", "1"]
+    code, out, _ = command("train", "hierarchy", *TINY, "--set", "epochs=400", "--json", *options)
+    assert code == 0
+    summary = json.loads(out)
+    lines = (Path(summary["run"]) / "seed0" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == summary["epochs"][0] + 3
 
 
 def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

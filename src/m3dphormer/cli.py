@@ -65,7 +65,10 @@ def datasets(root: Root = None, as_json: AsJson = False) -> None:
 def train(
     dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
-    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many runs; run i is split i, seed i.", show_default="5"),
+    ] = None,
     recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
@@ -76,6 +79,14 @@ def train(
     ] = None,
     root: Root = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the unfinished run in or under --out.")
+    ] = False,
+    minutes: Annotated[float | None, typer.Option(help="Time for all seeds together.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs without a better validation.")
+    ] = None,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 5.0,
     metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,
@@ -85,17 +96,25 @@ def train(
         _import_file(path)
     chosen: dict[str, Any] = read_recipe(recipe) if recipe else {}
     chosen.update(parse_settings(settings or []))
-    summary = train_run(
-        dataset,
-        model=model,
-        seeds=seeds,
-        settings=chosen,
-        root=root,
-        out=out,
-        metric=metric,
-        device=device,
-        verbose=True,
-    )
+    if patience is not None:
+        chosen["patience"] = patience
+    try:
+        summary = train_run(
+            dataset,
+            model=model,
+            seeds=seeds,
+            settings=chosen,
+            root=root,
+            out=out,
+            metric=metric,
+            device=device,
+            verbose=True,
+            resume=resume,
+            minutes=minutes,
+            checkpoint=checkpoint,
+        )
+    except KeyboardInterrupt as error:
+        _fail(str(error) or "interrupted", INTERRUPTED)
     if as_json:
         _print_json(asdict(summary))
     else:

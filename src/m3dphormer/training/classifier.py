@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from m3dphormer.models import Model, model_type
 from m3dphormer.models.settings import at_least
 from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
-from m3dphormer.training.loop import PARTS, Epoch, Watch, fit, predict, score
+from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.progress import progress
 from m3dphormer.training.settings import resolve
@@ -74,12 +75,22 @@ class NodeClassifier:
                 self.settings = {**self.settings, name: value}
         return self
 
-    def fit(self, data: Data, watch: Watch = lambda epoch: None) -> NodeClassifier:
+    def fit(
+        self,
+        data: Data,
+        watch: Watch = lambda epoch: None,
+        keeper: Keeper | None = None,
+        seconds: float = math.inf,
+    ) -> NodeClassifier:
         """Train on ``data.train_mask``; the epoch with the best validation score is kept.
+
+        Ctrl-C or a loss that is not a number raises, with the best epoch before it kept.
 
         Args:
             data: From ``m3d.load`` or any of the ``from_...`` functions, or a PyG Data of yours.
             watch: Called with every finished ``Epoch``.
+            keeper: A ``Checkpoint`` to go on from and to write to.
+            seconds: Stop after so much training time.
         """
         model_config, train_config = resolve(self.model, self.settings)
         at_least(0).check("seed", self.seed)
@@ -101,13 +112,15 @@ class NodeClassifier:
                     show(epoch)
                     watch(epoch)
 
-                result = fit(network, graph, data, train_config, metric, both)
+                result = fit(network, graph, data, train_config, metric, both, keeper, seconds)
         self.model_ = network
         self.classes_ = np.array(data.label_names)
         self.history_ = result.history
         with torch.no_grad():
             states = network.virtual_states(graph)
         self.memory_ = memory.Memory.of(data, metric, result.best, states)
+        if result.failure is not None:
+            raise result.failure
         return self
 
     def predict_proba(self, data: Data) -> np.ndarray:

@@ -51,3 +51,19 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     write_atomically(path, write)
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether nothing is in a folder but what a killed process left half written."""
+    return set(folder.iterdir()) <= set(_half_written(folder))
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half written."""
+    for path in _half_written(folder):
+        path.unlink()
+
+
+def _half_written(folder: Path) -> list[Path]:
+    """The temporary neighbours that ``write_atomically`` makes, ``.PID.NAME``."""
+    return [path for path in folder.rglob(".*.*") if path.name.split(".")[1].isdigit()]

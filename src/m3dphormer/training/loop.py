@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -33,16 +34,44 @@ class Epoch:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The first epoch with the best validation score so far."""
+
+    epoch: Epoch
+    weights: dict[str, Tensor]
+    probabilities: np.ndarray  # [N, C]
+
+
+@dataclass
+class State:
+    """Where a training stands: with torch's random state, all that the next epoch depends on."""
+
+    model: Model
+    optimiser: torch.optim.Adam
+    history: list[Epoch] = field(default_factory=list)
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True)
 class Fit:
-    """A finished training: the epoch that was kept, with its weights and probabilities."""
+    """A training that ended: the epoch that was kept, with its weights and probabilities."""
 
     best: Epoch
     history: tuple[Epoch, ...]
     weights: dict[str, Tensor]
     probabilities: np.ndarray  # [N, C]
+    failure: UserError | KeyboardInterrupt | None  # what ended it before its time
 
 
 Watch = Callable[[Epoch], None]
+
+
+class Keeper(Protocol):
+    """Something that can bring a training back to where it stood; see ``Checkpoint``."""
+
+    def restore(self, state: State) -> None: ...
+
+    def keep(self, state: State) -> None: ...
 
 
 def fit(
@@ -52,44 +81,82 @@ def fit(
     config: TrainConfig,
     metric: str,
     watch: Watch = lambda epoch: None,
+    keeper: Keeper | None = None,
+    seconds: float = math.inf,
 ) -> Fit:
     """Train on the training nodes and keep the first epoch with the best validation score.
+
+    A loss that is not a number, or Ctrl-C, ends the training early and is returned as ``failure``;
+    before the first epoch is done there is nothing to return, and it is raised.
 
     Args:
         model: Fresh weights; left with the weights of the kept epoch.
         graph: What ``model.prepare`` made of ``data``.
         data: Labels and masks.
         metric: Name of the score.
-        watch: Called after every epoch.
+        watch: Called after every epoch; with a restored training, for its earlier epochs first.
+        keeper: Restores the training if it can, and is shown every state.
+        seconds: Stop after the epoch in which so much training time has passed.
     """
-    optimiser = adam(model, config)
-    history: list[Epoch] = []
-    best: Fit | None = None
-    start = time.perf_counter()
-    for number in range(1, config.epochs + 1):
-        model.train()
-        optimiser.zero_grad()
-        loss = model.loss(graph, data)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        if not torch.isfinite(loss):
-            raise UserError(
-                f"The loss became {loss.item()} in epoch {number}; take a smaller lr than "
-                f"{config.lr:g}."
-            )
-        probabilities = predict(model, graph)
-        scores = {part: score(probabilities, data, part, metric) for part in PARTS}
-        seconds = time.perf_counter() - start
-        epoch = Epoch(number, loss.item(), **scores, seconds=seconds)
-        history.append(epoch)
-        if best is None or epoch.val > best.best.val:
-            weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-            best = Fit(epoch, (), weights, probabilities)
-        watch(epoch)
-    assert best is not None
-    model.load_state_dict(best.weights)
+    state = State(model, adam(model, config))
+    if keeper is not None:
+        keeper.restore(state)
+    failure: UserError | KeyboardInterrupt | None = None
+    try:
+        for epoch in state.history:
+            watch(epoch)
+        start = time.perf_counter() - (state.history[-1].seconds if state.history else 0.0)
+        while not _over(state, config, seconds):
+            _step(state, graph, data, config, metric, start)
+            watch(state.history[-1])
+            if keeper is not None:
+                keeper.keep(state)
+    except (UserError, KeyboardInterrupt) as error:
+        if state.kept is None:
+            raise
+        failure = error
+    kept = state.kept
+    assert kept is not None
+    model.load_state_dict(kept.weights)
     model.eval()
-    return Fit(best.best, tuple(history), best.weights, best.probabilities)
+    return Fit(kept.epoch, tuple(state.history), kept.weights, kept.probabilities, failure)
+
+
+def _over(state: State, config: TrainConfig, seconds: float) -> bool:
+    """Whether the epochs, the patience or the time are used up."""
+    if state.kept is None:
+        return False
+    done, last = len(state.history), state.history[-1]
+    if config.patience is not None and done - state.kept.epoch.epoch >= config.patience:
+        return True
+    return done >= config.epochs or last.seconds >= seconds
+
+
+def _step(
+    state: State, graph: Any, data: Data, config: TrainConfig, metric: str, start: float
+) -> None:
+    """One epoch: a step on all training nodes, then the scores."""
+    model, number = state.model, len(state.history) + 1
+    model.train()
+    state.optimiser.zero_grad()
+    loss = model.loss(graph, data)
+    if not torch.isfinite(loss):
+        raise _diverged(f"The loss became {loss.item()}", number, config)
+    loss.backward()  # type: ignore[no-untyped-call]
+    state.optimiser.step()
+    probabilities = predict(model, graph)
+    if not np.isfinite(probabilities).all():
+        raise _diverged("The predictions became nan", number, config)
+    scores = {part: score(probabilities, data, part, metric) for part in PARTS}
+    epoch = Epoch(number, loss.item(), **scores, seconds=time.perf_counter() - start)
+    state.history.append(epoch)
+    if state.kept is None or epoch.val > state.kept.epoch.val:
+        weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        state.kept = Kept(epoch, weights, probabilities)
+
+
+def _diverged(what: str, number: int, config: TrainConfig) -> UserError:
+    return UserError(f"{what} in epoch {number}; take a smaller lr than {config.lr:g}.")
 
 
 def adam(model: Model, config: TrainConfig) -> torch.optim.Adam:

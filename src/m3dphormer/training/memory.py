@@ -15,7 +15,8 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -136,7 +137,8 @@ def save(folder: Path, parameters: dict[str, Any], memory: Memory, model: Model)
     arrays |= {f"state_{role}": state for role, state in facts.pop("states").items()}
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_atomically(folder / "weights.safetensors", lambda path: save_file(weights, path))
+    content = to_bytes(weights)
+    write_atomically(folder / "weights.safetensors", lambda path: path.write_bytes(content))
     write_arrays(folder / "graph.npz", {k: v for k, v in arrays.items() if v is not None})
     write_json(folder / "model.json", {"format": FORMAT, "parameters": parameters, "memory": facts})
 

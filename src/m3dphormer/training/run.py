@@ -1,17 +1,20 @@
 """A run: one model on one graph over several seeds, in a folder that tells the whole story.
 
 config.json, summary.json
-seed0/  metrics.jsonl, model.json, graph.npz, weights.safetensors, predictions.csv
+seed0/  metrics.jsonl, model.json, graph.npz, weights.safetensors, predictions.csv, result.json;
+        until result.json is there, two checkpoints to go on from
 seed1/  ...
 """
 
 from __future__ import annotations
 
 import json
+import math
 import platform
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,12 +23,14 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from m3dphormer.errors import UserError
+from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import class_count, load
+from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
-from m3dphormer.training.files import write_json, write_table
+from m3dphormer.training.files import is_empty, read_json, write_json, write_table
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.resume import find_run
 from m3dphormer.training.settings import resolve
 
 
@@ -52,88 +57,168 @@ def train(
     dataset: str,
     *,
     model: str = "m3dphormer",
-    seeds: int = 5,
+    seeds: int | None = None,
     settings: Mapping[str, Any] | None = None,
     root: str | None = None,
     out: str | None = None,
     metric: str | None = None,
     device: str = "cpu",
     verbose: bool = False,
+    resume: bool = False,
+    minutes: float | None = None,
+    checkpoint: float = 5.0,
 ) -> Summary:
-    """Train ``seeds`` times: run i is split i with initial seed i.
+    """Train ``seeds`` times (5): run i is split i with initial seed i.
 
     Args:
         dataset: A known name or a path.
         settings: Settings of the model and of training.
         root: Where raw benchmark files lie.
         out: The run's folder; None: a new one under ``runs/``.
+        resume: Go on with a run that was begun in or under ``out``, and take from it what is not
+            given here; where there is none, begin one.
+        minutes: Time for the whole run, shared among its seeds; each trains one epoch at least.
+        checkpoint: Seconds of training between two checkpoints.
     """
+    settings = dict(settings or {})
+    if not resume:
+        resolve(model, settings)  # a mistake is told before a download
+    first = load(dataset, root=root)
+    begun = find_run(out, model, first.graph_hash) if resume else None
+    if begun is not None:
+        settings = {**begun.record["given"], **settings}
+        seeds = begun.record["seeds"] if seeds is None else seeds
+        metric = metric or begun.record["metric"]
+    seeds = 5 if seeds is None else seeds
     if seeds < 1:
         raise UserError(f"The 'seeds' parameter must be an int of at least 1. Got {seeds}.")
-    settings = dict(settings or {})
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"The 'minutes' parameter must be a float above 0. Got {minutes:g}.")
     configs = resolve(model, settings)
-    first = load(dataset, root=root)
     metric = check_metric(metric or first.metric, class_count(first))
-    folder = _new_folder(out, f"{first.name}-{model}")
-    record = {
+    record: dict[str, Any] = {
         "dataset": dataset,
         "source": first.source,
         "graph_hash": first.graph_hash,
         "model": model,
         "settings": {**asdict(configs[0]), **asdict(configs[1])},
+        "given": settings,
         "metric": metric,
         "seeds": seeds,
         "device": device,
         "threads": torch.get_num_threads(),
         "versions": _versions(),
     }
-    start = time.perf_counter()
-    best: list[Epoch] = []
-    took: list[float] = []
-    for seed in range(seeds):
-        data = first if seed == 0 else load(dataset, root=root, split=seed)
-        clf = NodeClassifier(
-            model, seed=seed, metric=metric, device=device, verbose=verbose, **settings
-        )
-        began = time.perf_counter()
-        _train_seed(clf, data, folder, record)
-        took.append(time.perf_counter() - began)
-        best.append(clf.memory_.best)
+    if begun is None:
+        folder = _new_folder(out, f"{first.name}-{model}")
+        if resume:
+            notice(
+                f"No run of {model} on {first.name} to go on with; a new one begins in {folder}."
+            )
+    else:
+        folder, record = begun.folder, begun.go_on(record)
+        if begun.finished:
+            notice(f"{folder} is finished; nothing is left to do.")
+            return Summary(**read_json(folder / "summary.json"))
+    with _told_how_to_go_on(folder):
+        best: list[Epoch] = []
+        took: list[float] = []
+        for seed in range(seeds):
+            place = folder / f"seed{seed}"
+            kept = Checkpoint(place, checkpoint)
+            if not (place / "result.json").is_file():
+                clf = NodeClassifier(
+                    model,
+                    seed=seed,
+                    metric=metric,
+                    device=device,
+                    verbose=verbose,
+                    **record["given"],
+                )
+                data = first if seed == 0 else load(dataset, root=root, split=seed)
+                left = math.inf if minutes is None else (60 * minutes - sum(took)) / (seeds - seed)
+                _train_seed(clf, data, folder, record, kept, left)
+            kept.remove()
+            result = read_json(place / "result.json")
+            best.append(Epoch(**result["best"]))
+            took.append(result["seconds"])
+        summary = _summary(first, record, folder, best, took)
+        write_json(folder / "summary.json", asdict(summary))
+    return summary
+
+
+def _summary(
+    data: Data, record: Mapping[str, Any], folder: Path, best: list[Epoch], took: list[float]
+) -> Summary:
     scores = [100 * epoch.test for epoch in best]
     validation = [100 * epoch.val for epoch in best]
-    summary = Summary(
-        dataset=first.name,
-        model=model,
-        metric=metric,
+    return Summary(
+        dataset=data.name,
+        model=record["model"],
+        metric=record["metric"],
         mean=statistics.fmean(scores),
-        std=statistics.stdev(scores) if seeds > 1 else None,
+        std=statistics.stdev(scores) if len(scores) > 1 else None,
         scores=scores,
-        seconds=time.perf_counter() - start,
+        seconds=sum(took),
         run=str(folder),
-        source=first.source,
+        source=data.source,
         validation=validation,
         epochs=[epoch.epoch for epoch in best],
         seed_seconds=took,
         best_seed=validation.index(max(validation)),
     )
-    write_json(folder / "summary.json", asdict(summary))
-    return summary
 
 
-def _train_seed(clf: NodeClassifier, data: Data, folder: Path, record: Mapping[str, Any]) -> None:
-    """Fit one seed; its folder appears with the first epoch, so a bad start leaves none."""
+def _train_seed(
+    clf: NodeClassifier,
+    data: Data,
+    folder: Path,
+    record: Mapping[str, Any],
+    checkpoint: Checkpoint,
+    seconds: float,
+) -> None:
+    """Fit one seed, or go on with it; its folder appears with the first epoch."""
     place = folder / f"seed{clf.seed}"
     metrics = place / "metrics.jsonl"
 
     def log(epoch: Epoch) -> None:
         if epoch.epoch == 1:
-            place.mkdir(parents=True)
-            if clf.seed == 0:
+            if not (folder / "config.json").is_file():
                 write_json(folder / "config.json", record)
-        with metrics.open("a", encoding="utf-8") as file:
+            place.mkdir(exist_ok=True)
+        with metrics.open("w" if epoch.epoch == 1 else "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(epoch)) + "\n")
 
-    clf.fit(data, watch=log)
+    began = time.perf_counter()
+    try:
+        clf.fit(data, log, checkpoint, seconds)
+    except (UserError, KeyboardInterrupt) as error:
+        if not hasattr(clf, "memory_"):
+            raise
+        _save_seed(clf, data, place)
+        what = str(error).rstrip(".") or f"interrupted after epoch {len(clf.history_)}"
+        best = f"the weights of epoch {clf.memory_.best.epoch}, the best, are in {place}"
+        raise type(error)(f"{what}; {best}") from None
+    _save_seed(clf, data, place)
+    took = checkpoint.seconds + time.perf_counter() - began
+    write_json(place / "result.json", {"best": asdict(clf.memory_.best), "seconds": took})
+
+
+@contextmanager
+def _told_how_to_go_on(folder: Path) -> Iterator[None]:
+    """Ctrl-C, and a disk that is full or broken, in one line with the way on."""
+    way_on = f"go on with --resume --out {folder}"
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{str(error) or 'interrupted'}; {way_on}") from None
+    except OSError as error:
+        where = error.filename or folder
+        raise UserError(f"{where}: {error.strerror}; mend that, then {way_on}.") from None
+
+
+def _save_seed(clf: NodeClassifier, data: Data, place: Path) -> None:
+    """The classifier and its predictions."""
     clf.save(place)
     write_table(place / "predictions.csv", clf.predictions(data))
 
@@ -141,7 +226,7 @@ def _train_seed(clf: NodeClassifier, data: Data, folder: Path, record: Mapping[s
 def _new_folder(out: str | None, name: str) -> Path:
     if out is not None:
         folder = Path(out)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not (folder.is_dir() and is_empty(folder)):
             raise UserError(f"{out} exists and is not an empty folder; choose another --out.")
         return folder
     number = 1

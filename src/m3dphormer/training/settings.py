@@ -10,7 +10,15 @@ from typing import Any
 
 from m3dphormer.errors import UserError, unknown
 from m3dphormer.models import ModelConfig, model_type
-from m3dphormer.models.settings import at_least, between, make_config, setting, setting_names
+from m3dphormer.models.settings import (
+    Rule,
+    at_least,
+    between,
+    either,
+    make_config,
+    setting,
+    setting_names,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,11 +28,15 @@ else:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Full batch, Adam, constant rate, fixed epochs; the best validation epoch is kept."""
+    """Full batch, Adam, constant rate; the best validation epoch is kept.
+
+    ``patience``: stop after so many epochs without a better validation score.
+    """
 
     lr: float = setting(0.001, between(0, 10))
     weight_decay: float = setting(0.0005, between(0, 10))
     epochs: int = setting(200, at_least(1))
+    patience: int | None = setting(None, either(at_least(1), Rule("None", lambda v: v is None)))
 
 
 def resolve(model: str, settings: Mapping[str, object]) -> tuple[ModelConfig, TrainConfig]:
