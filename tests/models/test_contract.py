@@ -81,7 +81,9 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Model]], None]:
 
 def test_a_sound_model_passes(register: Callable[[type[Model]], None]) -> None:
     register(Sound)
+    before = torch.get_rng_state()
     m3d.check_model("mine")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(
