@@ -27,6 +27,7 @@ from m3dphormer.training.classifier import NodeClassifier
 from m3dphormer.training.files import write_json
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.plan import check_fits
 from m3dphormer.training.settings import resolve
 
 
@@ -60,6 +61,7 @@ def train(
     metric: str | None = None,
     device: str = "cpu",
     verbose: bool = False,
+    force: bool = False,
 ) -> Summary:
     """Train ``seeds`` times: run i is split i with initial seed i.
 
@@ -68,6 +70,7 @@ def train(
         settings: Settings of the model and of training.
         root: Where raw benchmark files lie.
         out: The run's folder; None: a new one under ``runs/``.
+        force: Start even where the forecast says that memory will not suffice.
     """
     if seeds < 1:
         raise UserError(f"The 'seeds' parameter must be an int of at least 1. Got {seeds}.")
@@ -76,6 +79,8 @@ def train(
     first = load(dataset, root=root)
     metric = check_metric(metric or first.metric, class_count(first))
     folder = _new_folder(out, f"{first.name}-{model}")
+    if not force and device == "cpu":
+        check_fits(model, configs[0], first)
     record = {
         "dataset": dataset,
         "source": first.source,
