@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -79,19 +80,7 @@ def plan(
 
 def plan_tables(found: Plan) -> dict[str, pd.DataFrame]:
     """The plan as tables for people, by title."""
-    regions = [
-        {
-            "mask": region.mask,
-            "queries x keys": f"{region.queries} x {region.keys}",
-            "shape": f"{region.rows:,} x {region.columns:,}",
-            "density": region.density,
-            "1/(3 d_h)": region.threshold,
-            "dual": region.dual,
-            "fused": region.fused,
-            "why fused": region.why["fused"],
-        }
-        for region in found.regions
-    ]
+    regions = [_row(alike) for alike in _alike(found.regions)]
     schemes = [
         {
             "scheme": name,
@@ -102,6 +91,29 @@ def plan_tables(found: Plan) -> dict[str, pd.DataFrame]:
         for name, forecast in found.schemes.items()
     ]
     return {"Regions": pd.DataFrame(regions), "Forecast": pd.DataFrame(schemes)}
+
+
+def _alike(regions: list[PlannedRegion]) -> Iterator[list[PlannedRegion]]:
+    """Neighbours of one mask that differ in size alone, such as one region a class."""
+    for _, same in groupby(regions, key=lambda r: (r.mask, r.queries, r.keys, r.dual)):
+        yield list(same)
+
+
+def _row(regions: list[PlannedRegion]) -> dict[str, object]:
+    first, times = regions[0], f"{len(regions)} of " if len(regions) > 1 else ""
+    sizes = sorted({region.columns for region in regions})
+    columns = sizes if len(sizes) < 2 else [sizes[0], sizes[-1]]
+    return {
+        "mask": first.mask,
+        "queries": first.queries,
+        "keys": first.keys,
+        "shape": f"{times}{first.rows:,} x {' to '.join(f'{number:,}' for number in columns)}",
+        "density": sum(r.nnz for r in regions) / sum(r.rows * r.columns for r in regions),
+        "1/(3 d_h)": first.threshold,
+        "dual": first.dual,
+        "fused": first.fused,
+        "why fused": first.why["fused"],
+    }
 
 
 def check_fits(model: str, config: ModelConfig, data: Data) -> None:
