@@ -346,7 +346,7 @@ def test_plan_as_json_prints_what_the_contract_says(command: Command) -> None:
 def test_train_refuses_what_cannot_fit_in_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("m3dphormer.training.plan.available_memory", lambda: 1000)
+    monkeypatch.setattr("m3dphormer.training.forecast.available_memory", lambda: 1000)
     code, out, err = command("train", "hierarchy", *TINY)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1

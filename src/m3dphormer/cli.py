@@ -24,7 +24,7 @@ from m3dphormer.theory import audit_tables, load_for_audit, node_table
 from m3dphormer.training import Plan, Summary, parse_settings, read_recipe
 from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
-from m3dphormer.training.plan import plan_tables
+from m3dphormer.training.forecast import plan_tables
 
 app = typer.Typer(
     name="m3dphormer",

@@ -67,9 +67,10 @@ def works(network: Network, data: Data, scheme: str) -> list[Work]:
 
 
 def _data(data: Data) -> Work:
-    """The graph itself."""
+    """The graph as it was loaded and as it is trained on; while it is read there is one more."""
     tensors = [value for _, value in data if isinstance(value, Tensor)]
-    return Work(index=sum(value.numel() * value.element_size() for value in tensors))
+    once = sum(value.numel() * value.element_size() for value in tensors)
+    return Work(index=2 * once, forward=once)
 
 
 def _weights(network: Network) -> Work:

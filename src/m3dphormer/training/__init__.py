@@ -1,7 +1,7 @@
 """Fit, evaluate, record: one loop for every model, and ``NodeClassifier``."""
 
 from m3dphormer.training.classifier import NodeClassifier
-from m3dphormer.training.plan import Plan, plan
+from m3dphormer.training.forecast import Plan, plan
 from m3dphormer.training.run import Summary, train
 from m3dphormer.training.settings import parse_settings, read_recipe
 

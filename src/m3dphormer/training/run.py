@@ -25,9 +25,9 @@ from m3dphormer.graph import class_count, load
 from m3dphormer.graph.cache import write_atomically
 from m3dphormer.training.classifier import NodeClassifier
 from m3dphormer.training.files import write_json
+from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
-from m3dphormer.training.plan import check_fits
 from m3dphormer.training.settings import resolve
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from graphs import random_graph, two_masks
@@ -11,6 +12,7 @@ from m3dphormer.attention.planner.cuts import cuts_of
 from m3dphormer.masks import Mask
 
 
+@pytest.mark.filterwarnings("ignore::m3dphormer.errors.UserNotice")
 @settings(deadline=None, max_examples=60)
 @given(two_masks())
 def test_shapes_and_pairs_are_those_of_the_dual_scheme(pair: tuple[Mask, Mask]) -> None:

@@ -21,12 +21,14 @@ class Cut:
         queries, keys: Roles of the rows, joined by "+".
         shape: How many queries and keys.
         nnz: How many pairs.
+        gaps: Whether some of the queries see nobody.
     """
 
     queries: str
     keys: str
     shape: tuple[int, int]
     nnz: int
+    gaps: bool = False
 
     @property
     def area(self) -> int:
@@ -55,7 +57,8 @@ def cuts_of(mask: Mask) -> list[Cut]:
 
 def whole(mask: Mask) -> Cut:
     """All T rows at once, as ``sparse`` and ``dense`` take them."""
-    return Cut("all", "all", (mask.layout.total, mask.layout.total), mask.nnz)
+    total, seeing = mask.layout.total, sum(cut.shape[0] for cut in cuts_of(mask))
+    return Cut("all", "all", (total, total), mask.nnz, gaps=seeing < total)
 
 
 def _count(regions: Sequence[Region], layout: Layout) -> Cut:

@@ -37,14 +37,14 @@ def sparse_work(cut: Cut, shape: Shape) -> Work:
     """Algorithm 2 over the pairs: ``attend_pairs``."""
     gathered = NUMBER * cut.nnz * shape.width  # [m, H, d_h]
     scored = NUMBER * cut.nnz * shape.heads  # [m, H]
-    selected = 1 if shape.additive else 3  # v, or q, k and v of each pair
+    selected = 2 if shape.additive else 4  # messages and v, or these and q and k of each pair
     scores = (4 if shape.additive else 3) + shape.dropped
     kept = selected * gathered + scores * scored
     hashed = HASH_HELD / NUMBER * scored if shape.dropped else 0.0
     work = Work(
         kept=kept,
-        forward=kept + max(gathered, hashed - gathered),
-        backward=3 * gathered,
+        forward=kept + max(0.0, hashed - 2 * gathered),  # hashed before values are gathered
+        backward=2 * gathered,
         scattered=cut.nnz * shape.width * (3 if shape.additive else 5),
         calls=60 if shape.additive else 70,
     )
@@ -59,9 +59,10 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
     matrix = number * entries  # [H, queries, keys]
     masked = 0 if cut.full and not wide else cut.area  # a bool for each pair
     before = matrix if shape.additive else 0.0  # what LeakyReLU keeps
-    weights = (2 if wide else 1) + 2 * shape.dropped - (wide and shape.dropped)
+    filled = wide or cut.gaps  # the weights once more, with 0 for who sees nobody
+    weights = 3 if shape.dropped else 1 + filled
     kept = weights * matrix + before + (2 if wide else 1) * masked
-    first = (3 if wide else 2) * matrix + before + 2 * masked  # while dropout is drawn
+    first = (2 + filled) * matrix + before + 2 * masked  # while dropout is drawn
     forward = first + (HASH_HELD * entries if shape.dropped else matrix)
     work = Work(
         kept=kept,

@@ -22,7 +22,8 @@ def main() -> None:
 def measure(graph: str, root: str | None, settings: dict[str, Any]) -> dict[str, float]:
     """Peak above the imported package, and the median time of an epoch after the first two."""
     before = reset_peak()
-    classifier = NodeClassifier(**settings).fit(load(graph, root=root))
+    data = load(graph, root=root)
+    classifier = NodeClassifier(**settings).fit(data)
     ends = [epoch.seconds for epoch in classifier.history_]
     taken = [after - ended for ended, after in pairwise(ends[1:])]
     return {"peak_bytes": peak_resident() - before, "seconds_per_epoch": statistics.median(taken)}

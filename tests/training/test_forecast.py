@@ -12,7 +12,7 @@ from m3dphormer.attention import SCHEMES
 from m3dphormer.attention.planner import Rates, peak
 from m3dphormer.models import Model, create_model
 from m3dphormer.training import plan as make_plan
-from m3dphormer.training.plan import check_fits
+from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.settings import resolve
 
 TINY = {"epochs": 1, "hidden": 8, "layers": 1}
@@ -21,11 +21,11 @@ TINY = {"epochs": 1, "hidden": 8, "layers": 1}
 @pytest.fixture(autouse=True)
 def _fixed_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = Rates(gemm=1e10, attend=1e9, scatter=1e9, warm=1e9, fresh=1e9, call=1e-5)
-    monkeypatch.setattr("m3dphormer.training.plan.machine_rates", lambda: rates)
+    monkeypatch.setattr("m3dphormer.training.forecast.machine_rates", lambda: rates)
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, free: float) -> None:
-    monkeypatch.setattr("m3dphormer.training.plan.available_memory", lambda: int(free))
+    monkeypatch.setattr("m3dphormer.training.forecast.available_memory", lambda: int(free))
 
 
 def test_every_scheme_has_a_forecast_and_dense_ones_take_the_most() -> None:
