@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES
 from m3dphormer.attention.planner import (
     PlannedRegion,
+    Work,
     available_memory,
     machine_rates,
     peak,
@@ -23,6 +24,8 @@ from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, load
 from m3dphormer.models import Model, ModelConfig, model_type
 from m3dphormer.training.settings import resolve
+
+FIRST_USE = 45_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def plan(
     for scheme in SCHEMES:
         works = network.works(graph, data, scheme)
         if works is not None:
-            most = round(peak(works))
+            most = _bytes(works)
             schemes[scheme] = Forecast(most, seconds(works, machine_rates()), most <= free)
     return Plan(data.name, model, free, schemes, network.regions(graph))
 
@@ -158,7 +161,11 @@ def _with(config: ModelConfig, **changed: Any) -> ModelConfig:
 def _peak(model: str, config: ModelConfig, data: Data, scheme: str) -> int | None:
     network, graph = _built(model, config, data)
     works = network.works(graph, data, scheme)
-    return None if works is None else round(peak(works))
+    return None if works is None else _bytes(works)
+
+
+def _bytes(works: list[Work]) -> int:
+    return FIRST_USE + round(peak(works))
 
 
 def _built(model: str, config: ModelConfig, data: Data) -> tuple[Model, Any]:
