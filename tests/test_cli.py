@@ -387,3 +387,33 @@ def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(cli, "train_run", interrupted)
     assert command("train", "digits") == (130, "", "m3dphormer: interrupted\n")
+
+
+def test_plan_prints_regions_and_a_forecast_for_each_scheme(command: Command) -> None:
+    code, out, err = command("plan", "hierarchy", "--set", "hidden=32")
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines() if line]
+    assert ["scheme", "peak", "memory", "s", "/", "epoch", "fits"] in lines
+    assert [line[0] for line in lines[-5:]] == ["fused", "sparse", "dual", "dense", "reference"]
+
+
+def test_plan_as_json_prints_what_the_contract_says(command: Command) -> None:
+    code, out, err = command("plan", "hierarchy", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert set(found["schemes"]) == {"fused", "sparse", "dual", "dense", "reference"}
+    for forecast in found["schemes"].values():
+        assert set(forecast) == {"peak_bytes", "seconds_per_epoch", "fits"}
+    assert {"mask", "rows", "columns", "density", "dual", "fused"} <= set(found["regions"][0])
+
+
+def test_train_refuses_what_cannot_fit_in_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("m3dphormer.training.forecast.available_memory", lambda: 1000)
+    code, out, err = command("train", "hierarchy", *TINY)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "--force" in err
+    assert not Path("runs").exists()
+    assert command("train", "hierarchy", "--force", *TINY)[0] == 0

@@ -20,7 +20,7 @@ from m3dphormer.graph import (
     load,
 )
 from m3dphormer.models import check_model, create_model, list_models, register_model
-from m3dphormer.training import NodeClassifier, train
+from m3dphormer.training import NodeClassifier, plan, train
 
 __version__ = version("m3dphormer")
 
@@ -40,6 +40,7 @@ __all__ = [
     "list_models",
     "load",
     "masks",
+    "plan",
     "register_model",
     "theory",
     "train",

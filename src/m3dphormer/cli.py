@@ -21,8 +21,17 @@ from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.plots.audit import audit_figure
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
-from m3dphormer.training import Summary, parse_settings, predict_run, read_recipe, write_table
+from m3dphormer.training import (
+    Plan,
+    Summary,
+    parse_settings,
+    predict_run,
+    read_recipe,
+    write_table,
+)
+from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
+from m3dphormer.training.forecast import plan_tables
 
 app = typer.Typer(
     name="m3dphormer",
@@ -36,6 +45,9 @@ app = typer.Typer(
 Root = Annotated[
     str | None,
     typer.Option(envvar="M3DPHORMER_DATA", help="Folder in which raw benchmark files lie."),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
 ]
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
@@ -70,9 +82,7 @@ def train(
         typer.Option(help="How many runs; run i is split i, seed i.", show_default="5"),
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
-    ] = None,
+    settings: Settings = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Python file that registers masks or models of yours."),
@@ -89,6 +99,9 @@ def train(
     checkpoint: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 5.0,
     metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    force: Annotated[
+        bool, typer.Option("--force", help="Start even where memory will not suffice.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model over several seeds; the best validation epoch gives the test score."""
@@ -112,6 +125,7 @@ def train(
             resume=resume,
             minutes=minutes,
             checkpoint=checkpoint,
+            force=force,
         )
     except KeyboardInterrupt as error:
         _fail(str(error) or "interrupted", INTERRUPTED)
@@ -195,6 +209,22 @@ def audit(
 
 
 @app.command()
+def plan(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    settings: Settings = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell before a run how each mask is computed, and what memory and time each scheme takes."""
+    found = plan_run(dataset, model=model, settings=parse_settings(settings or []), root=root)
+    if as_json:
+        _print_json(asdict(found))
+    else:
+        _print_plan(found)
+
+
+@app.command()
 def bench(
     graphs: Annotated[str, typer.Option(help="Comma-separated.")] = "cora,pubmed,computers",
     parts: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(PARTS),
@@ -274,6 +304,18 @@ def _print_summary(summary: Summary) -> None:
     console.print(f"{summary.model} on {summary.dataset} ({summary.source})", highlight=False)
     console.print(table)
     console.print(f"Run folder: {summary.run}", highlight=False, soft_wrap=True)
+
+
+def _print_plan(found: Plan) -> None:
+    console = _console()
+    free = f"{found.available_bytes / 1e9:.1f} GB of memory available"
+    console.print(f"{found.model} on {found.dataset}, {free}", highlight=False)
+    if not found.schemes:
+        console.print(f"{found.model} has no forecast.", highlight=False)
+        return
+    for title, rows in plan_tables(found).items():
+        console.print(f"\n{title}", highlight=False)
+        console.print(_table(rows))
 
 
 def _console() -> Console:

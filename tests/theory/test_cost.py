@@ -30,3 +30,9 @@ def test_the_dual_scheme_decides_by_the_same_threshold() -> None:
     chosen = [region.sparser(16) for region in regions]
     assert chosen == [region.density < cost.memory_threshold(16) for region in regions]
     assert len(set(chosen)) == 2
+
+
+def test_the_papers_dense_transformer_takes_21_gb_on_pubmed() -> None:
+    found = cost.dense_transformer_bytes(19_717, layers=2, heads=2)
+    assert round(found / 1e9) == 21
+    assert cost.dense_memory(19_717, heads=2) * 2 * 4 < found  # scores and weights, two layers

@@ -1,6 +1,6 @@
 """How attention over a mask is computed: one meaning, several schemes."""
 
-from m3dphormer.attention import structure
+from m3dphormer.attention import planner, structure
 from m3dphormer.attention.attend import DEFAULT_SCHEME, SCHEMES, attend, attend_additive
 
-__all__ = ["DEFAULT_SCHEME", "SCHEMES", "attend", "attend_additive", "structure"]
+__all__ = ["DEFAULT_SCHEME", "SCHEMES", "attend", "attend_additive", "planner", "structure"]

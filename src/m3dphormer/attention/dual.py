@@ -82,15 +82,16 @@ def dual_regions(mask: Mask, device: torch.device | str = "cpu") -> list[DualReg
     """How ``dual`` cuts a mask: l2 one region; c4 real rows and cluster rows; g3 real rows and one
     a class; any other mask one for each of its own regions, those that share rows together.
     """
-    key = ("dual", torch.device(device))
+    place = torch.device(device)
+    key = ("dual", place)
     if key not in mask.memo:
-        cuts = (_dual_region(mask.layout, regions, torch.device(device)) for regions in _cuts(mask))
+        cuts = (_dual_region(mask.layout, regions, place) for regions in cut_regions(mask))
         mask.memo[key] = [cut for cut in cuts if cut is not None]
     found: list[DualRegion] = mask.memo[key]
     return found
 
 
-def _cuts(mask: Mask) -> Iterator[Sequence[Region]]:
+def cut_regions(mask: Mask) -> Iterator[Sequence[Region]]:
     """Groups of regions, such that every row's keys are in one of them."""
     for role in ROLES:
         regions = [region for region in mask.regions if region.queries == role]

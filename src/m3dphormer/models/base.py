@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
+from m3dphormer.attention.planner import PlannedRegion, Work
 from m3dphormer.errors import UserError
 from m3dphormer.models.settings import at_least, between, setting
 
@@ -95,3 +96,11 @@ class Model(nn.Module, ABC):
     def gates(self, graph: Any) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""
         raise UserError(f"{type(self).__name__} has no gates; M3Dphormer has.")
+
+    def regions(self, graph: Any) -> list[PlannedRegion]:
+        """The compute plan: how each region of its masks is computed; a model may have none."""
+        return []
+
+    def works(self, graph: Any, data: Data, scheme: str) -> list[Work] | None:
+        """What a training step and an evaluation hold and do; None: there is no forecast."""
+        return None

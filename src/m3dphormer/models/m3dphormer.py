@@ -19,11 +19,13 @@ from torch_geometric.data import Data
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
 from m3dphormer.attention.dropout import Dropout, keywords
+from m3dphormer.attention.planner import PlannedRegion, Shape, Work, plan_mask
 from m3dphormer.attention.scores import AdditiveScores, DotScores
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
+from m3dphormer.models import m3dphormer_work
 from m3dphormer.models.base import Attention, Model, ModelConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
@@ -172,6 +174,13 @@ class Expert(nn.Module):
         score = self.value if self.score is None else self.score
         vectors = (self.score_query, self.score_key)
         return structure.AdditiveWeights(score, *vectors, self.value, self.config.heads)
+
+    def sizes(self, mask: Mask) -> m3dphormer_work.Expert:
+        """What it is, for the forecast."""
+        config = self.config
+        shape = Shape(config.heads, config.hidden, self.additive, config.attention_dropout > 0)
+        projections = sum(isinstance(part, nn.Linear) for part in self.children())
+        return m3dphormer_work.Expert(self.weights(), mask, shape, projections)
 
     def _heads(self, h: Tensor) -> Tensor:
         return h.view(len(h), self.config.heads, -1)  # [T, H, d_h]
@@ -427,6 +436,30 @@ class M3Dphormer(Model):
         weight = len(classes) / len(train)
         total = on_train + weight * on_classes
         return total if self.config.loss == "weighted" else total / (1 + weight)
+
+    def regions(self, graph: Graph) -> list[PlannedRegion]:
+        """How each region of its masks is computed; the same in every layer."""
+        experts = self._sizes(graph).experts
+        return [region for e in experts for region in plan_mask(e.mask, e.weights, e.shape)]
+
+    def works(self, graph: Graph, data: Data, scheme: str) -> list[Work] | None:
+        """What a training step and an evaluation hold and do."""
+        return m3dphormer_work.works(self._sizes(graph), data, scheme)
+
+    def _sizes(self, graph: Graph) -> m3dphormer_work.Network:
+        layer = self.layers[0]
+        assert isinstance(layer, Layer)
+        pairs = zip(layer.experts, graph.masks, strict=True)
+        return m3dphormer_work.Network(
+            layout=graph.layout,
+            width=self.config.hidden,
+            layers=self.config.layers,
+            classes=self.classifier.out_features,
+            parameters=sum(weight.numel() for weight in self.parameters()),
+            dropped=self.config.dropout > 0,
+            skip=self.config.input == "skip",
+            experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
+        )
 
 
 def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:

@@ -28,6 +28,7 @@ from m3dphormer.graph import class_count, load
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
 from m3dphormer.training.files import is_empty, read_json, write_json, write_table
+from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.resume import find_run
@@ -67,6 +68,7 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     checkpoint: float = 5.0,
+    force: bool = False,
 ) -> Summary:
     """Train ``seeds`` times (5): run i is split i with initial seed i.
 
@@ -79,6 +81,7 @@ def train(
             given here; where there is none, begin one.
         minutes: Time for the whole run, shared among its seeds; each trains one epoch at least.
         checkpoint: Seconds of training between two checkpoints.
+        force: Start even where the forecast says that memory will not suffice.
     """
     settings = dict(settings or {})
     if not resume:
@@ -96,6 +99,8 @@ def train(
         raise UserError(f"The 'minutes' parameter must be a float above 0. Got {minutes:g}.")
     configs = resolve(model, settings)
     metric = check_metric(metric or first.metric, class_count(first))
+    if not force and device == "cpu":
+        check_fits(model, configs[0], first)
     record: dict[str, Any] = {
         "dataset": dataset,
         "source": first.source,

@@ -1,6 +1,6 @@
 """Work that need not exist: exact rewrites of a layer, one file each."""
 
-from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights
+from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, Weights
 from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
 from m3dphormer.attention.structure.layer import Expert, attend_all, structured
 from m3dphormer.attention.structure.mix import Piece, mix
@@ -14,6 +14,7 @@ __all__ = [
     "Features",
     "Norm",
     "Piece",
+    "Weights",
     "attend_all",
     "features",
     "kept_layers",

@@ -5,13 +5,11 @@ A process of its own, because the heap's settings and the peak of resident memor
 
 from __future__ import annotations
 
-import ctypes
 import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.experiments.bench import cases, rivals
+from m3dphormer.experiments.resident import peak_resident, reset_peak
 from m3dphormer.graph import load
 from m3dphormer.masks import Mask, l2
 from m3dphormer.models import create_model
@@ -67,10 +66,10 @@ def peak_epoch(graph: str, root: str | None, name: str) -> list[Row]:
     """Peak memory of two epochs above the state before the first."""
     shape, data = cases.shape_of(graph), load(graph, root=root)
     epoch = _epoch(data, shape, name)
-    before = _reset_peak()
+    before = reset_peak()
     epoch()
     epoch()
-    return [{"scheme": name, "peak_bytes": _peak() - before}]
+    return [{"scheme": name, "peak_bytes": peak_resident() - before}]
 
 
 def growth(
@@ -117,9 +116,9 @@ def _attention_peak(name: str, kind: str, mask: Mask, heads: int, head_width: in
     step = _attention_step(name, kind, mask, heads, head_width)
     leaves = rivals.inputs(kind, mask.layout.total, heads, head_width)
     floor = sum(_bytes(leaf) for leaf in leaves) + _bytes(leaves[-1])  # gradients and the output
-    before = _reset_peak()
+    before = reset_peak()
     step()
-    return {"scheme": name, "peak_bytes": _peak() - before, "floor_bytes": floor}
+    return {"scheme": name, "peak_bytes": peak_resident() - before, "floor_bytes": floor}
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -178,23 +177,6 @@ def _interleaved(steps: dict[str, Callable[[], None]], seconds: float, repeats: 
             {"scheme": name, "median": median, "q1": low, "q3": high, "repeats": len(taken)}
         )
     return rows
-
-
-def _reset_peak() -> int:
-    """Make the kernel forget the peak of resident memory; gives what is resident now.
-
-    What was freed goes back to the system first: else the step would find it resident already.
-    """
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
-
-
-def _peak() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("no VmHWM in /proc/self/status")
 
 
 if __name__ == "__main__":

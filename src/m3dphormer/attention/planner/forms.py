@@ -1,0 +1,59 @@
+"""What an expert's attention holds and does in a layer that is computed by its structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from m3dphormer.attention.planner.cuts import cuts_of
+from m3dphormer.attention.planner.schemes import Shape, fused_work
+from m3dphormer.attention.planner.work import NUMBER, Work, together
+from m3dphormer.attention.structure.choose import choose
+from m3dphormer.attention.structure.forms import Weights, narrowed
+from m3dphormer.masks import Mask
+
+STEP = 8  # flops a multiplication in a product, forward twice (once to evaluate) and backward
+
+
+def structured_work(weights: Weights, mask: Mask, shape: Shape) -> Work:
+    """An expert with the projections that its form leaves."""
+    return _FORMS[choose(weights, mask).name](mask, shape)
+
+
+def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool) -> Work:
+    """Values and, for dot products, queries and keys of the rows that the mask touches."""
+    rows = narrowed(mask).layout.total
+    state = NUMBER * rows * shape.width
+    kept = (projections + 1) * state
+    own = Work(
+        kept=kept,
+        forward=kept,
+        flops=STEP * projections * rows * shape.width**2,
+        calls=10 + 8 * projections,
+    ).writes(state, 4 * projections + 3)
+    attention = fused_work(cuts_of(mask), rows, shape)
+    return together(own, attention if index else replace(attention, index=0.0))
+
+
+def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
+    """Scores of real nodes for the class nodes; these read the state itself."""
+    nodes, classes = mask.layout.nodes, mask.layout.classes
+    state, scores = (NUMBER * nodes * n for n in (shape.width, shape.heads * classes))
+    kept = (1 + queries) * state + scores
+    outputs = shape.width + classes if queries else shape.heads * classes
+    return Work(
+        kept=kept,
+        forward=kept + scores,
+        backward=scores + queries * state,
+        flops=STEP * nodes * shape.width * (outputs + classes),
+        calls=60,
+    ).writes(state, 3 + 4 * queries)
+
+
+_FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
+    "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True),
+    "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False),
+    "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True),
+    "class scores": lambda mask, shape: _by_classes(mask, shape, queries=False),
+    "class queries": lambda mask, shape: _by_classes(mask, shape, queries=True),
+}

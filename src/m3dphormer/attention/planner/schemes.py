@@ -1,0 +1,113 @@
+"""What one attention holds and does under each scheme, counted from the code of the schemes.
+
+A pair is one entry of the mask; H heads of width d_h, d = H d_h. Numbers are float32, in
+``reference`` float64. Where a tensor is kept, autograd keeps it for the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from m3dphormer.attention.dual import memory_threshold
+from m3dphormer.attention.planner.cuts import Cut, cuts_of, whole
+from m3dphormer.attention.planner.work import NUMBER, Work, together
+from m3dphormer.masks import Mask
+
+HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two float64, a bool
+HASH_WRITTEN = 125  # bytes an entry that it writes: a dozen int64 operators and three of floats
+INDEX = 8  # bytes of a row number
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An attention apart from its mask: additive or dot-product scores, dropped or not."""
+
+    heads: int
+    width: int
+    additive: bool
+    dropped: bool
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+def sparse_work(cut: Cut, shape: Shape) -> Work:
+    """Algorithm 2 over the pairs: ``attend_pairs``."""
+    gathered = NUMBER * cut.nnz * shape.width  # [m, H, d_h]
+    scored = NUMBER * cut.nnz * shape.heads  # [m, H]
+    selected = 2 if shape.additive else 4  # messages and v, or these and q and k of each pair
+    scores = (4 if shape.additive else 3) + shape.dropped
+    kept = selected * gathered + scores * scored
+    hashed = HASH_HELD / NUMBER * scored if shape.dropped else 0.0
+    work = Work(
+        kept=kept,
+        forward=kept + max(0.0, hashed - 2 * gathered),  # hashed before values are gathered
+        backward=2 * gathered,
+        scattered=cut.nnz * shape.width * (3 if shape.additive else 5),
+        calls=60 if shape.additive else 70,
+    )
+    work = work.writes(gathered, 7 if shape.additive else 15).writes(scored, 24)
+    return work.writes(2 * scored, HASH_WRITTEN / 8) if shape.dropped else work
+
+
+def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
+    """Algorithm 1 over queries x keys: ``attend_rows``, or ``reference`` in float64."""
+    number = 8 if wide else NUMBER
+    entries = cut.area * shape.heads
+    matrix = number * entries  # [H, queries, keys]
+    masked = 0 if cut.full and not wide else cut.area  # a bool for each pair
+    before = matrix if shape.additive else 0.0  # what LeakyReLU keeps
+    filled = wide or cut.gaps  # the weights once more, with 0 for who sees nobody
+    weights = 3 if shape.dropped else 1 + filled
+    kept = weights * matrix + before + (2 if wide else 1) * masked
+    first = (2 + filled) * matrix + before + 2 * masked  # while dropout is drawn
+    forward = first + (HASH_HELD * entries if shape.dropped else matrix)
+    work = Work(
+        kept=kept,
+        forward=forward,
+        backward=(2 + shape.additive) * matrix,
+        flops=16 * cut.area * shape.width * (2 if wide else 1),
+        calls=60,
+    ).writes(matrix, 12 + 3 * shape.additive)
+    return work.writes(2 * NUMBER * entries, HASH_WRITTEN / 8) if shape.dropped else work
+
+
+def fused_work(cuts: Sequence[Cut], rows: int, shape: Shape) -> Work:
+    """Our kernels over any mask; q, k, v and the output are the layer's."""
+    nnz = sum(cut.nnz for cut in cuts)
+    state = NUMBER * rows * shape.width
+    per_head = NUMBER * rows * shape.heads
+    given = (2 * per_head + state) if shape.additive else 3 * state
+    return Work(
+        index=INDEX * 4 * nnz,
+        kept=per_head,
+        forward=per_head,
+        backward=given + per_head,
+        attended=nnz * shape.width,
+        calls=12,
+    )
+
+
+def scheme_works(scheme: str, mask: Mask, shape: Shape) -> list[Work]:
+    """One attention over a mask under any scheme, its index included, projections not."""
+    pairs = Work(index=2 * INDEX * mask.nnz)  # the CSR
+    everything = whole(mask)
+    if scheme == "fused":
+        return [fused_work(cuts_of(mask), mask.layout.total, shape)]
+    if scheme == "sparse":
+        return [pairs, sparse_work(everything, shape)]
+    if scheme == "dense":
+        return [pairs, Work(index=everything.area), dense_work(everything, shape)]
+    if scheme == "reference":
+        return [pairs, dense_work(everything, shape, wide=True)]
+    return [_dual_work(cut, shape) for cut in cuts_of(mask)]
+
+
+def _dual_work(cut: Cut, shape: Shape) -> Work:
+    listed = Work(index=4 * INDEX * cut.nnz)
+    if cut.density < memory_threshold(shape.head_width):
+        return together(listed, sparse_work(cut, shape))
+    seen = Work(index=0.0 if cut.full else cut.area)
+    return together(listed, seen, dense_work(cut, shape))

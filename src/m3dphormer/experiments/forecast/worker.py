@@ -1,0 +1,33 @@
+"""One real run in a process of its own: ``python -m ...forecast.worker JSON`` prints JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from itertools import pairwise
+from typing import Any
+
+from m3dphormer.experiments.resident import peak_resident, reset_peak
+from m3dphormer.graph import load
+from m3dphormer.training import NodeClassifier
+
+
+def main() -> None:
+    """Train for a few epochs as the task in the first argument says."""
+    task = json.loads(sys.argv[1])
+    print(json.dumps(measure(**task)))
+
+
+def measure(graph: str, root: str | None, settings: dict[str, Any]) -> dict[str, float]:
+    """Peak above the imported package, and the median time of an epoch after the first two."""
+    before = reset_peak()
+    data = load(graph, root=root)
+    classifier = NodeClassifier(**settings).fit(data)
+    ends = [epoch.seconds for epoch in classifier.history_]
+    taken = [after - ended for ended, after in pairwise(ends[1:])]
+    return {"peak_bytes": peak_resident() - before, "seconds_per_epoch": statistics.median(taken)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What a training step of M3Dphormer holds and does, layer by layer, for the forecast.
+
+A state is [T, hidden]. What autograd keeps is counted from the code of ``models/m3dphormer.py`` and
+``attention/structure``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from m3dphormer.attention import DEFAULT_SCHEME, native, planner, structure
+from m3dphormer.attention.planner import Shape, Work
+from m3dphormer.attention.structure import inputs
+from m3dphormer.masks import Layout, Mask
+
+NUMBER, INDEX = 4, 8  # bytes
+STEP = 8  # flops a multiplication: two forward, two to evaluate, four backward
+STORED = 5  # copies of the weights: themselves, gradients, two moments of Adam, the best epoch's
+
+
+@dataclass(frozen=True)
+class Expert:
+    """One expert as the forecast sees it."""
+
+    weights: structure.Weights
+    mask: Mask
+    shape: Shape
+    projections: int
+
+
+@dataclass(frozen=True)
+class Network:
+    """The sizes of a network on a graph."""
+
+    layout: Layout
+    width: int
+    layers: int
+    classes: int
+    parameters: int
+    dropped: bool  # features
+    skip: bool  # the input is dropout(z + ReLU(z))
+    experts: Sequence[Expert]
+
+    @property
+    def state(self) -> int:
+        """Bytes of [T, hidden]."""
+        return NUMBER * self.layout.total * self.width
+
+
+def works(network: Network, data: Data, scheme: str) -> list[Work]:
+    """All parts of a training step and an evaluation, in the order of the forward pass."""
+    like = torch.empty(network.layout.total, network.width, device="meta")
+    by_structure = scheme == DEFAULT_SCHEME and native.ready()
+    parts = [_data(data), _weights(network), _input(network, data, by_structure)]
+    for layer in range(network.layers):
+        if not by_structure:
+            parts += _plain_layer(network, scheme, first=layer == 0)
+        else:
+            again = layer < network.layers - structure.kept_layers(like)
+            parts += _structured_layer(network, first=layer == 0, again=again)
+    return [*parts, _end(network)]
+
+
+def _data(data: Data) -> Work:
+    """The graph as it was loaded and as it is trained on; while it is read there is one more."""
+    tensors = [value for _, value in data if isinstance(value, Tensor)]
+    once = sum(value.numel() * value.element_size() for value in tensors)
+    return Work(index=2 * once, forward=once)
+
+
+def _weights(network: Network) -> Work:
+    stored = NUMBER * network.parameters
+    return Work(index=STORED * stored, calls=20).writes(stored, STORED)
+
+
+def _input(network: Network, data: Data, by_structure: bool) -> Work:
+    """X W + b and what follows it; X is sparse where that is faster."""
+    nodes, features = data.x.shape
+    rows, virtual = network.layout.total, network.layout.total - nodes
+    if not by_structure:
+        kept = 2 * network.state if network.skip else 0
+        return Work(
+            index=NUMBER * rows * features,
+            kept=kept,
+            forward=kept + 2 * network.state,
+            backward=2 * network.state,
+            flops=0.75 * STEP * rows * features * network.width,
+            calls=40,
+        ).writes(network.state, 12)
+    nnz = int(data.x.count_nonzero())
+    density = nnz / max(data.x.numel(), 1)
+    sparse, columns = density < inputs.SPARSE_FORWARD, density < inputs.SPARSE_BACKWARD
+    built = virtual * features < inputs.MEANS_FROM * nodes
+    means = NUMBER * virtual * features if built else 2 * (INDEX + NUMBER) * 2 * nodes
+    dense = (not sparse) * 2 + (not columns)
+    return Work(
+        index=(sparse + columns) * (INDEX + NUMBER) * nnz + means,
+        forward=2 * network.state,
+        backward=2 * network.state,
+        flops=2 * dense * nodes * features * network.width,
+        scattered=(2 * sparse + columns) * nnz * network.width,
+        calls=25,
+    ).writes(network.state, 8)
+
+
+def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
+    """Norm, gates and residual; each expert; the gated sum."""
+    state, count = network.state, len(network.experts)
+    products = STEP * network.layout.total * network.width * (network.width + count)
+    start = Work(
+        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=120
+    ).writes(state, 26)
+    parts = [start]
+    for expert in network.experts:
+        parts.append(_plain_expert(network, expert, scheme))
+        attention = planner.scheme_works(scheme, expert.mask, expert.shape)
+        parts += attention if first else [planner.without_index(work) for work in attention]
+    kept = (1 + network.dropped) * state
+    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=60)
+    return [*parts, end.writes(state, 16 + 6 * count)]
+
+
+def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
+    """Projections and the answer."""
+    copies = {"dense": 1, "reference": 6}.get(scheme, 0)  # scaled queries; all three in float64
+    kept = (expert.projections + 1 + copies) * network.state
+    return Work(
+        kept=kept,
+        forward=kept,
+        backward=2 * network.state,
+        flops=STEP * expert.projections * network.layout.total * network.width**2,
+        calls=30,
+    ).writes(network.state, 5 * expert.projections + 4)
+
+
+def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Work]:
+    """The same by the forms of ``attention/structure``; ``again``: its insides are recomputed."""
+    state, count = network.state, len(network.experts)
+    products = STEP * network.layout.total * network.width * (network.width + count)
+    parts = [
+        Work(
+            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=60
+        ).writes(state, 12)
+    ]
+    for expert in network.experts:
+        work = planner.structured_work(expert.weights, expert.mask, expert.shape)
+        parts.append(work if first else planner.without_index(work))
+    parts.append(
+        Work(forward=2 * state, backward=(count + 2) * state, calls=30).writes(state, 3 + count)
+    )
+    return [planner.recomputed_work(parts, state)] if again else parts
+
+
+def _end(network: Network) -> Work:
+    """Readout, classifier, loss, probabilities."""
+    logits = NUMBER * network.layout.total * network.classes
+    return Work(
+        kept=network.state + logits,
+        forward=network.state + 4 * logits,
+        backward=network.state + 3 * logits,
+        flops=STEP * network.layout.total * network.width * network.classes,
+        calls=80,
+    ).writes(logits, 12)
