@@ -54,16 +54,17 @@ def _ratios(ax: Axes, chosen: pd.DataFrame, column: str, ours: str) -> None:
             x = place + 0.8 * (i - (len(others) - 1) / 2) / max(len(others), 1)
             family = name.split()[0]
             bar = ax.bar(x, value / base, 0.8 / max(len(others), 1), color=COLOURS[family])
-            ax.bar_label(bar, fmt="%.1f", fontsize=7)
+            ax.bar_label(bar, fmt="%.1f", fontsize=6)
     ax.axhline(1, color=OUR_COLOUR, linewidth=1)
-    labels = [" ".join(str(part) for part in key if part == part and part) for key, _ in groups]
+    labels = ["\n".join(str(part) for part in key if part == part and part) for key, _ in groups]
     ax.set_xticks(range(len(groups)), labels, fontsize=8)
     shown = dict.fromkeys(name.split()[0] for name in chosen["scheme"] if name != ours)
     ax.legend(
         handles=[_patch(COLOURS[name], name) for name in shown], fontsize=7, frameon=False, ncols=4
     )
     ax.spines[["top", "right"]].set_visible(False)
-    ax.margins(y=0.2)
+    ax.set_yscale("log")
+    ax.margins(y=0.3)
 
 
 def _patch(colour: str, label: str) -> object:
