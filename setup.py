@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -41,20 +43,22 @@ class BuildKernels(build_ext):
     def build_with(self, ext: Extension, flags: list[str]) -> None:
         x86 = platform.machine().lower() in ("x86_64", "amd64")
         flags = flags + ["-DM3D_X86"] * x86
-        common = [SOURCE / f"{name}.cpp" for name in ("walk", "dispatch", "fork")]
-        objects = self.compile(common, "common", flags)
+        work = [(SOURCE / f"{name}.cpp", "common", flags) for name in ("walk", "dispatch", "fork")]
         for name, options in SETS.items():
             if x86 or name == "baseline":
                 named = [f"-DM3D_KERNELS=m3d_kernels_{name}", f"-DM3D_SET={name}", *options]
-                sources = [SOURCE / "kernels.cpp", SOURCE / "structure.cpp"]
-                objects += self.compile(sources, name, flags + named)
+                for source in ("kernels.cpp", "structure.cpp"):
+                    work.append((SOURCE / source, name, flags + named))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            made = list(pool.map(lambda one: self.compile(*one), work))
+        objects = [name for names in made for name in names]
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         self.compiler.link_shared_object(objects, str(target), target_lang="c++")
 
-    def compile(self, sources: list[Path], name: str, flags: list[str]) -> list[str]:
+    def compile(self, source: Path, name: str, flags: list[str]) -> list[str]:
         folder = str(Path(self.build_temp) / name)
-        return self.compiler.compile([str(s) for s in sources], folder, extra_postargs=flags)
+        return self.compiler.compile([str(source)], folder, extra_postargs=flags)
 
 
 if __name__ == "__main__":  # tests read the flags above
