@@ -23,7 +23,7 @@ def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(tmp_p
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     flags = [
         *(flag for flag in built["COMMON"] if flag != "-O3"),
-        *("-O1", "-g", "-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+        *("-O0", "-g", "-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
         *["-DM3D_X86"] * x86,
     ]
     objects = []
