@@ -1,7 +1,8 @@
 """Our scheme: one pass over each row's keys for all heads, no [m, H, d_h] tensor ever.
 
-On the CPU in float32 and float64 the kernels of ``csrc/``; elsewhere, and where they could not be
-built, torch code in bounded memory (``chunked.py``). The numbers are the same.
+On the CPU in float32 and float64 the kernels of ``csrc/``, or no list of pairs at all where everyone
+sees the same keys (``complete.py``); elsewhere, and where the kernels could not be built, torch code
+in bounded memory (``chunked.py``). The numbers are the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from torch import Tensor
 from m3dphormer.attention import native
 from m3dphormer.attention import ops as ops  # registers the operators
 from m3dphormer.attention.chunked import chunked
+from m3dphormer.attention.complete import complete, serves
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.order import index_of
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
@@ -30,6 +32,8 @@ def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Ten
                 f"{tensor.device} and {v.dtype} on {v.device}."
             )
     known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
+    if known and isinstance(scores, DotScores) and serves(scores, v, mask, dropout):
+        return complete(scores, v, mask)
     if not known or not native.ready():
         return chunked(scores, v, mask, dropout)
     index = index_of(mask)
