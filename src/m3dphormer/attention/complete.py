@@ -63,16 +63,16 @@ def complete(scores: DotScores, v: Tensor, mask: Mask) -> Tensor:
     assert block is not None
     found = _attend(scores.q[block.queries], scores.k[block.keys], v[block.keys])
     rows = torch.arange(len(v))[block.queries]
-    return torch.zeros_like(v).index_copy(0, rows, found)
+    return torch.zeros_like(v).index_put((rows,), found)  # unlike index_copy it keeps no answer
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """All queries [n, H, d_h] at all keys [m, H, d_h]; the queries are cut into equal parts."""
     parts = parts_of(q.shape[1])
     whole = pad(q, (0, 0, 0, 0, 0, -len(q) % parts))
-    queries = whole.unflatten(0, (parts, -1)).transpose(1, 2).contiguous()  # [parts, H, ., d_h]
+    queries = whole.reshape(parts, -1, *q.shape[1:]).transpose(1, 2).contiguous()
     keys, values = (t.transpose(0, 1).contiguous().expand(parts, -1, -1, -1) for t in (k, v))
-    found = scaled_dot_product_attention(queries, keys, values)
+    found = scaled_dot_product_attention(queries, keys, values)  # [parts, H, n / parts, d_h]
     return found.transpose(1, 2).flatten(0, 1)[: len(q)]
 
 
