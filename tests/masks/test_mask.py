@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
 
-from graphs import random_graph
+from graphs import random_graph, two_masks
 from m3dphormer.errors import UserError
 from m3dphormer.masks import Layout, c4, g3, l2, mask
 
@@ -42,6 +43,15 @@ def test_a_dense_view_past_the_limit_is_refused_with_its_size(
     monkeypatch.setattr(mask, "DENSE_LIMIT", 50)
     with pytest.raises(UserError, match=r"60 x 60 entries .*to_csr"):
         l2(random_graph()).to_dense()
+
+
+@pytest.mark.filterwarnings("ignore::m3dphormer.errors.UserNotice")
+@settings(deadline=None, max_examples=60)
+@given(two_masks())
+def test_the_keys_of_a_row_are_those_of_the_dense_view(pair: tuple[mask.Mask, mask.Mask]) -> None:
+    for one in pair:
+        for row, seen in enumerate(one.to_dense()):
+            assert torch.equal(one.keys(row), seen.nonzero().squeeze(1))
 
 
 def test_the_csr_is_made_once() -> None:

@@ -18,7 +18,7 @@ from m3dphormer.attention.scores import DotScores, Rows
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Block
 
-TASKS = 8
+TASKS = 8  # parts of the queries times heads, about
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,9 @@ def complete_of(mask: Mask) -> Complete | None:
 
 
 def _complete_of(mask: Mask) -> Complete | None:
-    if len(mask.regions) != 1 or not mask.nnz:
+    if len(mask.regions) != 1 or not isinstance(mask.regions[0], Block) or not mask.nnz:
         return None
-    (block,) = mask.regions
-    if not isinstance(block, Block):
-        return None
+    block = mask.regions[0]
     queries, keys = mask.layout.rows(block.queries), mask.layout.rows(block.keys)
     return Complete(
         queries if block.query_ids is None else block.query_ids + queries.start,

@@ -104,6 +104,16 @@ class Mask:
         """
         return statistics.label_consistency(self.regions, self.layout, data, all_labels)
 
+    def keys(self, row: int) -> Tensor:
+        """Whom one of the T rows sees, sorted; no other row is expanded."""
+        role, number = self.layout.role_of(row)
+        found = [
+            region.pairs(self.layout, number, number + 1)[1] + self.layout.start(region.keys)
+            for region in self.regions
+            if region.queries == role
+        ]
+        return torch.cat([torch.empty(0, dtype=torch.long), *found]).sort().values
+
     def restrict(
         self, queries: Role | Tensor | None = None, keys: Role | Tensor | None = None
     ) -> Mask:

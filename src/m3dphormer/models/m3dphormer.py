@@ -162,8 +162,7 @@ class Expert(nn.Module):
 
     def attention(self, h: Tensor, mask: Mask, row: int) -> tuple[Tensor, Tensor]:
         """The keys of one row, [k], and its weights on them, [k, H]."""
-        csr = mask.to_csr(h.device)
-        keys = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
+        keys = mask.keys(row).to(h.device)
         scores = self.scores(h, self._heads(self.value(h)))
         return keys, scores.at(torch.full_like(keys, row), keys).softmax(dim=0)
 
