@@ -1,7 +1,7 @@
 """Networks: one file a family, a registry, settings checked in one place."""
 
 from m3dphormer.models import m3dphormer
-from m3dphormer.models.base import Attention, Model, ModelConfig
+from m3dphormer.models.base import Attention, Model, ModelConfig, Phase
 from m3dphormer.models.check import check_model
 from m3dphormer.models.registry import create_model, list_models, model_type, register_model
 
@@ -9,6 +9,7 @@ __all__ = [
     "Attention",
     "Model",
     "ModelConfig",
+    "Phase",
     "check_model",
     "create_model",
     "list_models",

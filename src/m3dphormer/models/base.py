@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,11 +42,29 @@ class Attention:
     weights: Tensor
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training.
+
+    Args:
+        name: What ``Model.enter`` is told.
+        epochs: How many; those that no phase takes go to the last one.
+        from_best: Begin from the weights with the best validation score so far.
+    """
+
+    name: str
+    epochs: int
+    from_best: bool = False
+
+
 class Model(nn.Module, ABC):
     """A network for node classification: ``Model(features, classes, config)``.
 
     ``prepare`` turns a graph into whatever the forward pass needs, once; the weights never
     depend on the graph's size, so a model can be applied to another graph.
+
+    A model that is trained in its own way says so by ``loss``, ``losses``, ``phases`` with
+    ``enter``, and ``parameter_groups``; the loop is the same for all.
     """
 
     config_type: ClassVar[type[ModelConfig]] = ModelConfig
@@ -88,6 +106,26 @@ class Model(nn.Module, ABC):
         """What a training step minimises: cross-entropy over the training nodes."""
         logits: Tensor = self(graph)
         return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+
+    def losses(self, graph: Any, data: Data) -> Iterator[Tensor]:
+        """What the steps of one epoch minimise, one after the other: a model of mini-batches."""
+        yield self.loss(graph, data)
+
+    def phases(self, epochs: int) -> Sequence[Phase]:
+        """How a training of so many epochs is divided."""
+        return (Phase("whole", epochs),)
+
+    def enter(self, phase: str) -> None:
+        """Be in a phase: which weights are trained, what the forward pass does.
+
+        Called before every epoch. What the forward pass of an evaluation depends on is a buffer, so
+        that it is saved with the weights.
+        """
+        return None
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """The optimiser's groups, for a model that decays some weights otherwise."""
+        return [{"params": list(self.parameters())}]
 
     def attention(self, graph: Any, row: int) -> list[list[Attention]]:
         """Whom a row attends to in evaluation mode, by layer and expert."""

@@ -58,12 +58,20 @@ def the_order_of_edges_does_not_matter(name: str) -> None:
 
 
 def every_parameter_gets_a_gradient(name: str) -> None:
-    """From one training step."""
+    """From one epoch of a phase that trains it, and every parameter is trained in some phase."""
     model, data = _model_and_graph(name)
+    graph, idle = model.prepare(data), {n for n, _ in model.named_parameters()}
     model.train()
-    model.loss(model.prepare(data), data).backward()  # type: ignore[no-untyped-call]
-    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    _demand(name, not without, f"no gradient reaches {', '.join(without)}")
+    for phase in dict.fromkeys(phase.name for phase in model.phases(100)):
+        model.enter(phase)
+        trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        model.zero_grad()
+        for loss in model.losses(graph, data):
+            loss.backward()  # type: ignore[no-untyped-call]
+        without = [n for n, p in trained.items() if p.grad is None or not p.grad.any()]
+        _demand(name, not without, f"no gradient reaches {', '.join(without)} ({phase})")
+        idle -= trained.keys()
+    _demand(name, not idle, f"no phase trains {', '.join(sorted(idle))}")
 
 
 def labels_outside_the_training_set_do_not_count(name: str) -> None:
