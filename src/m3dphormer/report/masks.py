@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -80,13 +81,8 @@ def draw_masks(data: Data, settings: Mapping[str, Any], cluster: Tensor | None) 
 def audit_masks(data: Data, cluster: Tensor | None) -> MaskAudit:
     """The audit on the clusters of a run."""
     found = audit(data, clusters="auto" if cluster is None else cluster)
-    tables = [
-        Table(
-            title, tuple(map(str, rows.columns)), tuple(map(_cells, rows.itertuples(index=False)))
-        )
-        for title, rows in audit_tables(found).items()
-    ]
-    return MaskAudit(found.labels, found.known, tuple(tables), tuple(found.advice))
+    tables = tuple(_table(title, rows) for title, rows in audit_tables(found).items())
+    return MaskAudit(found.labels, found.known, tables, tuple(found.advice))
 
 
 def is_small(data: Data) -> bool:
@@ -102,8 +98,12 @@ def as_in(seed: SeedRun, data: Data) -> tuple[Data, Tensor | None]:
     return known, None if memory.cluster is None else torch.from_numpy(memory.cluster)
 
 
-def _cells(row: Sequence[object]) -> tuple[str, ...]:
-    return tuple(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row)
+def _table(title: str, rows: pd.DataFrame) -> Table:
+    cells = [
+        tuple(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row)
+        for row in rows.itertuples(index=False)
+    ]
+    return Table(title, tuple(map(str, rows.columns)), tuple(cells))
 
 
 def _png(mask: Mask, cluster: Tensor | None) -> str:

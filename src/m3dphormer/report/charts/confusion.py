@@ -39,7 +39,7 @@ def confusion_chart(counts: np.ndarray, names: Sequence[str]) -> Markup:
         anchor = "start" if slanted else "middle"
         drawn.append(element("text", hint(name), text, x=x, y=y, text_anchor=anchor, **turned))
     drawn += _cells(counts, names, margin, top, cell)
-    return drawing(width, top + cell * classes + 2, words, *drawn)
+    return drawing(width, top + cell * classes + 2, words, *drawn, least=0.85)
 
 
 def _cells(

@@ -21,10 +21,17 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(name, given, inside)
 
 
-def drawing(width: float, height: float, words: str, *children: Markup) -> Markup:
-    """The whole chart; ``words`` say what it shows to who cannot see it."""
+def drawing(
+    width: float, height: float, words: str, *children: Markup, least: float = 0.0
+) -> Markup:
+    """The whole chart, as wide as there is room.
+
+    Args:
+        words: What it shows, for who cannot see it.
+        least: Share of ``width`` below which it does not shrink.
+    """
     box = f"0 0 {_attribute(width)} {_attribute(height)}"
-    style = f"max-width:{1.25 * width:.0f}px"
+    style = f"min-width:{least * width:.0f}px;max-width:{1.25 * width:.0f}px"
     return element(
         "svg",
         *children,

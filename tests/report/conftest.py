@@ -1,0 +1,52 @@
+"""Two runs to report on: a plain one, and one with everything that could break a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import m3dphormer as m3d
+
+SMALL = {"hidden": 8, "heads": 1, "layers": 2}
+SCRIPT = "<script>alert(1)</script>"
+LONG = "a very long name " * 12
+ODD_NAMES = (SCRIPT, "R&D \"quoted\" 'twice'", LONG, "007", "NA")
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds on an embedded graph."""
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    with _own_cache(tmp_path_factory):
+        m3d.train("hierarchy", seeds=2, settings={**SMALL, "epochs": 12}, out=str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One seed, one epoch, names that are HTML or look like numbers, unlabelled nodes."""
+    place = tmp_path_factory.mktemp("odd")
+    rng, graph = np.random.RandomState(0), place / "graph & more"
+    graph.mkdir()
+    quoted = ['"' + name.replace('"', '""') + '"' for name in ODD_NAMES]
+    nodes = [
+        f"<b>{i}</b>,{'' if i >= 100 else quoted[i % 5]},{rng.randn():.3f},{rng.randn():.3f}"
+        for i in range(110)
+    ]
+    edges = [f"<b>{i}</b>,<b>{(i * i + 1) % 109}</b>" for i in range(109)]  # 109 has no neighbour
+    (graph / "nodes.csv").write_text("\n".join(["id,label,a,b", *nodes]) + "\n")
+    (graph / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    with _own_cache(tmp_path_factory):
+        m3d.train(str(graph), seeds=1, settings={**SMALL, "epochs": 1}, out=str(place / "run"))
+    return place / "run"
+
+
+@contextmanager
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("M3DPHORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
