@@ -41,7 +41,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     browser.close()
 
 
-@pytest.fixture(scope="module", params=["run", "odd_run"])
+@pytest.fixture(scope="module", params=["plain_run", "odd_run"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_report(request.getfixturevalue(request.param), out=path)

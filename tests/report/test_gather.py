@@ -20,17 +20,17 @@ from m3dphormer.report.nodes import HARDEST
 
 
 @pytest.fixture(scope="module")
-def report(run: Path) -> Report:
-    return gather(run)
+def report(plain_run: Path) -> Report:
+    return gather(plain_run)
 
 
-def truth_and_answers(run: Path) -> tuple[list[str], list[str], list[float]]:
+def truth_and_answers(plain_run: Path) -> tuple[list[str], list[str], list[float]]:
     """Test nodes of all seeds: their labels, what predictions.csv says, what guessing gets."""
     true, said, guessed = [], [], []
     for seed in range(2):
         data = m3d.load("hierarchy", split=seed)
         names = np.array(data.label_names)
-        table = pd.read_csv(run / f"seed{seed}" / "predictions.csv", dtype={"label": str})
+        table = pd.read_csv(plain_run / f"seed{seed}" / "predictions.csv", dtype={"label": str})
         test = data.test_mask.numpy()
         true += names[data.y[test]].tolist()
         said += table["label"][test].tolist()
@@ -39,8 +39,8 @@ def truth_and_answers(run: Path) -> tuple[list[str], list[str], list[float]]:
     return true, said, guessed
 
 
-def test_the_scores_are_those_of_sklearn(run: Path, report: Report) -> None:
-    true, said, guessed = truth_and_answers(run)
+def test_the_scores_are_those_of_sklearn(plain_run: Path, report: Report) -> None:
+    true, said, guessed = truth_and_answers(plain_run)
     labels = list(report.labels)
     assert report.confusion is not None
     assert np.array_equal(report.confusion, confusion_matrix(true, said, labels=labels))
@@ -60,11 +60,11 @@ def test_the_interval_is_students(report: Report) -> None:
     assert report.interval == pytest.approx(expected)
 
 
-def test_curves_costs_and_settings_are_those_of_the_files(run: Path, report: Report) -> None:
+def test_curves_costs_and_settings_are_those_of_the_files(plain_run: Path, report: Report) -> None:
     for seed, (history, cost) in enumerate(zip(report.histories, report.costs, strict=True)):
-        lines = (run / f"seed{seed}" / "metrics.jsonl").read_text().splitlines()
+        lines = (plain_run / f"seed{seed}" / "metrics.jsonl").read_text().splitlines()
         assert [asdict(epoch) for epoch in history] == [json.loads(line) for line in lines]
-        result = json.loads((run / f"seed{seed}" / "result.json").read_text())
+        result = json.loads((plain_run / f"seed{seed}" / "result.json").read_text())
         assert cost.seconds == result["seconds"]
         assert cost.peak_bytes == result["peak_bytes"] > 50e6
         assert cost.per_epoch == pytest.approx(history[-1].seconds / 12)
@@ -74,9 +74,9 @@ def test_curves_costs_and_settings_are_those_of_the_files(run: Path, report: Rep
     assert settings["experts"].value == "l2,c4,g3"
 
 
-def test_gates_are_means_over_alike_nodes(run: Path, report: Report) -> None:
+def test_gates_are_means_over_alike_nodes(plain_run: Path, report: Report) -> None:
     data = m3d.load("hierarchy")
-    gates = m3d.NodeClassifier.load(run).gates(data)
+    gates = m3d.NodeClassifier.load(plain_run).gates(data)
     degree = np.bincount(data.edge_index[0], minlength=data.num_nodes)
     assert report.gate_names == ("local", "cluster", "global")
     assert len(report.gates) == 2
@@ -92,14 +92,14 @@ def test_gates_are_means_over_alike_nodes(run: Path, report: Report) -> None:
 
 
 def test_the_hardest_nodes_are_test_nodes_with_the_least_probability(
-    run: Path, report: Report
+    plain_run: Path, report: Report
 ) -> None:
     data = m3d.load("hierarchy", split=report.best_seed)
-    table = pd.read_csv(run / f"seed{report.best_seed}" / "predictions.csv")
+    table = pd.read_csv(plain_run / f"seed{report.best_seed}" / "predictions.csv")
     p = table.filter(regex="^p_").to_numpy()[np.arange(data.num_nodes), data.y]
     worst = sorted((p[node], node) for node in np.flatnonzero(data.test_mask))[:HARDEST]
     assert [one.id for one in report.hardest] == [str(node) for _, node in worst]
-    gates = m3d.NodeClassifier.load(run).gates(data)[-1]
+    gates = m3d.NodeClassifier.load(plain_run).gates(data)[-1]
     neighbours = [data.edge_index[1][data.edge_index[0] == node] for _, node in worst]
     for one, (probability, node), near in zip(report.hardest, worst, neighbours, strict=True):
         assert one.probability == pytest.approx(probability)
@@ -111,7 +111,7 @@ def test_the_hardest_nodes_are_test_nodes_with_the_least_probability(
 
 
 def test_masks_are_those_of_the_experts_and_audited_on_the_runs_clusters(
-    run: Path, report: Report
+    plain_run: Path, report: Report
 ) -> None:
     assert [one.level for one in report.pictures] == ["local", "cluster", "global"]
     assert [one.name.split("(")[0] for one in report.pictures] == ["l2", "c4", "g3"]
@@ -120,16 +120,18 @@ def test_masks_are_those_of_the_experts_and_audited_on_the_runs_clusters(
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     for one in (report.pictures[0], report.pictures[2]):
         assert rows[one.name.split("(")[0]]["non-zeros"] == f"{one.pairs:,}"
-    clusters = len(np.unique(np.load(run / "seed0" / "graph.npz")["cluster"]))
+    clusters = len(np.unique(np.load(plain_run / "seed0" / "graph.npz")["cluster"]))
     assert rows["c1"]["non-zeros"] == f"{clusters**2:,}"
 
 
-def test_a_large_graph_is_audited_when_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_graph_is_audited_when_asked(
+    plain_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(masks, "AUDITED_PAIRS", 10)
-    report = gather(run)
+    report = gather(plain_run)
     assert report.audit is None
-    assert report.missing[0].endswith(f"m3dphormer report {run} --audit")
-    assert gather(run, audit=True).audit is not None
+    assert report.missing[0].endswith(f"m3dphormer report {plain_run} --audit")
+    assert gather(plain_run, audit=True).audit is not None
 
 
 def test_odd_names_and_unlabelled_nodes_are_counted_right(odd_run: Path) -> None:
@@ -161,9 +163,9 @@ def test_without_its_graph_a_run_still_tells_what_its_folder_knows(
     assert "has changed since the run" in gather(tmp_path / "run").missing[0]
 
 
-def test_a_run_of_an_unknown_model_is_told_without_gates(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    best = json.loads((run / "summary.json").read_text())["best_seed"]
+def test_a_run_of_an_unknown_model_is_told_without_gates(plain_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(plain_run, tmp_path / "run")
+    best = json.loads((plain_run / "summary.json").read_text())["best_seed"]
     path = tmp_path / "run" / f"seed{best}" / "model.json"
     path.write_text(path.read_text().replace('"m3dphormer"', '"mine"'))
     report = gather(tmp_path / "run")
@@ -172,12 +174,12 @@ def test_a_run_of_an_unknown_model_is_told_without_gates(run: Path, tmp_path: Pa
     assert report.hardest[0].gates == ()
 
 
-def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
+def test_what_is_no_finished_run_is_refused(plain_run: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No run folder 'nowhere'; m3dphormer train makes one"):
         gather(Path("nowhere"))
     with pytest.raises(UserError, match="tests is not the folder of a run"):
         gather(PROJECT / "tests")
-    shutil.copytree(run, tmp_path / "run")
+    shutil.copytree(plain_run, tmp_path / "run")
     (tmp_path / "run" / "summary.json").unlink()
     way_on = "is not finished; go on with m3dphormer train hierarchy --resume --out"
     with pytest.raises(UserError, match=way_on):

@@ -52,8 +52,8 @@ def read(page: str) -> Reader:
 SECTIONS = {"curves", "classes", "gates", "masks", "hardest", "cost", "settings"}
 
 
-def test_the_page_is_whole_and_asks_nobody_for_anything(run: Path) -> None:
-    page = render(gather(run))
+def test_the_page_is_whole_and_asks_nobody_for_anything(plain_run: Path) -> None:
+    page = render(gather(plain_run))
     reader = read(page)
     assert reader.ids == SECTIONS
     assert "script" not in reader.tags
@@ -70,9 +70,9 @@ def test_names_are_escaped(odd_run: Path) -> None:
     assert "One seed" in reader.text
 
 
-def test_parts_that_are_not_there_leave_no_trace(run: Path) -> None:
+def test_parts_that_are_not_there_leave_no_trace(plain_run: Path) -> None:
     bare = replace(
-        gather(run),
+        gather(plain_run),
         graph=None,
         guess=None,
         confusion=None,
@@ -87,17 +87,17 @@ def test_parts_that_are_not_there_leave_no_trace(run: Path) -> None:
     reader = read(render(bare))
     assert reader.ids == {"curves", "cost", "settings"}
     assert "The graph is gone." in reader.text
-    ungated = replace(gather(run), gate_names=(), gates=[])
+    ungated = replace(gather(plain_run), gate_names=(), gates=[])
     ungated.hardest = [replace(one, gates=()) for one in ungated.hardest]
     assert read(render(ungated)).ids == SECTIONS - {"gates"}
 
 
-def test_forty_classes_find_room(run: Path) -> None:
+def test_forty_classes_find_room(plain_run: Path) -> None:
     counts = np.random.RandomState(0).randint(0, 9, (40, 40))
     counts[3] = counts[:, 3] = 0  # a class that is neither there nor predicted
     names = tuple(f"subject {i}" for i in range(40))
     classes = score_classes(counts, names)
-    page = render(replace(gather(run), labels=names, confusion=counts, classes=classes))
+    page = render(replace(gather(plain_run), labels=names, confusion=counts, classes=classes))
     assert page.count("subject 39") > 40
     assert classes[3].f1 is None
 
@@ -112,9 +112,9 @@ def test_forty_classes_find_room(run: Path) -> None:
     ],
 )
 def test_the_score_is_told_in_words(
-    run: Path, metric: str, guess: float | None, words: str
+    plain_run: Path, metric: str, guess: float | None, words: str
 ) -> None:
-    report: Report = replace(gather(run), metric=metric, mean=87.3, guess=guess)
+    report: Report = replace(gather(plain_run), metric=metric, mean=87.3, guess=guess)
     assert words in meaning(report)
 
 
@@ -124,8 +124,8 @@ def test_times_and_sizes_have_units() -> None:
     assert [size(n) for n in (312_000_000, 2_340_000_000, None)] == ["312 MB", "2.3 GB", "–"]
 
 
-def test_the_report_is_written_where_it_was_asked_for(run: Path, tmp_path: Path) -> None:
-    written = write_report(run, out=tmp_path / "mine.html")
+def test_the_report_is_written_where_it_was_asked_for(plain_run: Path, tmp_path: Path) -> None:
+    written = write_report(plain_run, out=tmp_path / "mine.html")
     assert written.report == str(tmp_path / "mine.html")
     assert written.missing == []
     assert (tmp_path / "mine.html").read_text().startswith("<!doctype html>")

@@ -62,9 +62,8 @@ class SeedRun:
     def predictions(self) -> Predictions:
         """Its predictions.csv; labels and ids stay text, also those that look like numbers."""
         path, names = self.place / "predictions.csv", self.memory.label_names
-        text = {"id": str, "label": str}
         try:
-            table = pd.read_csv(path, dtype=text, keep_default_na=False)  # type: ignore[arg-type]
+            table = pd.read_csv(path, dtype={"id": str, "label": str}, keep_default_na=False)
             probabilities = table.iloc[:, 2 : 2 + len(names)].to_numpy(np.float64)
             label = pd.Index(names).get_indexer(pd.Index(table["label"]))
         except (OSError, ValueError, KeyError):
