@@ -10,7 +10,7 @@ import pytest
 
 from m3dphormer.report import write_report
 from m3dphormer.report.gather import Report, gather
-from m3dphormer.report.page import duration, meaning, render, size
+from m3dphormer.report.page import duration, meaning, percent, render, size
 from m3dphormer.report.scores import score_classes
 
 VOID = {"meta", "link", "img"}
@@ -49,11 +49,16 @@ def read(page: str) -> Reader:
     return reader
 
 
+@pytest.fixture(scope="module")
+def report(plain_run: Path) -> Report:
+    return gather(plain_run)
+
+
 SECTIONS = {"curves", "classes", "gates", "masks", "hardest", "cost", "settings"}
 
 
-def test_the_page_is_whole_and_asks_nobody_for_anything(plain_run: Path) -> None:
-    page = render(gather(plain_run))
+def test_the_page_is_whole_and_asks_nobody_for_anything(report: Report) -> None:
+    page = render(report)
     reader = read(page)
     assert reader.ids == SECTIONS
     assert "script" not in reader.tags
@@ -70,9 +75,9 @@ def test_names_are_escaped(odd_run: Path) -> None:
     assert "One seed" in reader.text
 
 
-def test_parts_that_are_not_there_leave_no_trace(plain_run: Path) -> None:
+def test_parts_that_are_not_there_leave_no_trace(report: Report) -> None:
     bare = replace(
-        gather(plain_run),
+        report,
         graph=None,
         guess=None,
         confusion=None,
@@ -87,17 +92,21 @@ def test_parts_that_are_not_there_leave_no_trace(plain_run: Path) -> None:
     reader = read(render(bare))
     assert reader.ids == {"curves", "cost", "settings"}
     assert "The graph is gone." in reader.text
-    ungated = replace(gather(plain_run), gate_names=(), gates=[])
-    ungated.hardest = [replace(one, gates=()) for one in ungated.hardest]
+    ungated = replace(
+        report,
+        gate_names=(),
+        gates=[],
+        hardest=[replace(one, gates=()) for one in report.hardest],
+    )
     assert read(render(ungated)).ids == SECTIONS - {"gates"}
 
 
-def test_forty_classes_find_room(plain_run: Path) -> None:
+def test_forty_classes_find_room(report: Report) -> None:
     counts = np.random.RandomState(0).randint(0, 9, (40, 40))
     counts[3] = counts[:, 3] = 0  # a class that is neither there nor predicted
     names = tuple(f"subject {i}" for i in range(40))
     classes = score_classes(counts, names)
-    page = render(replace(gather(plain_run), labels=names, confusion=counts, classes=classes))
+    page = render(replace(report, labels=names, confusion=counts, classes=classes))
     assert page.count("subject 39") > 40
     assert classes[3].f1 is None
 
@@ -112,10 +121,19 @@ def test_forty_classes_find_room(plain_run: Path) -> None:
     ],
 )
 def test_the_score_is_told_in_words(
-    plain_run: Path, metric: str, guess: float | None, words: str
+    report: Report, metric: str, guess: float | None, words: str
 ) -> None:
-    report: Report = replace(gather(plain_run), metric=metric, mean=87.3, guess=guess)
-    assert words in meaning(report)
+    told = replace(report, metric=metric, mean=87.3, guess=guess)
+    assert words in meaning(told)
+
+
+def test_a_share_that_is_not_zero_never_reads_zero() -> None:
+    assert [percent(s, 2) for s in (0.5, 0.00001, 0.0, None)] == [
+        "50.00 %",
+        "< 0.01 %",
+        "0.00 %",
+        "–",
+    ]
 
 
 def test_times_and_sizes_have_units() -> None:

@@ -218,4 +218,4 @@ def _as_text(value: object) -> str:
     """As ``--set`` would take it."""
     if isinstance(value, list):
         return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -10,9 +10,9 @@ import numpy as np
 from torch_geometric.data import Data
 
 from m3dphormer.report.run import Predictions
-from m3dphormer.theory.audit_mask import BANDS
 
 HARDEST = 15
+BANDS = np.linspace(0, 1, 11)  # of homophily
 DEGREES = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)  # where a bin of degrees starts
 
 
@@ -68,7 +68,10 @@ def layer_gates(gates: np.ndarray, degree: np.ndarray, homophilous: np.ndarray) 
         (_range(a, b, bounds[-1]), (degree >= a) & (degree < b)) for a, b in pairwise(bounds)
     ]
     by_homophily = [
-        (f"{a:.0%} to {b:.0%}", (homophilous >= a) & ((homophilous < b) | (b == BANDS[-1])))
+        (
+            f"{100 * a:.0f} to {100 * b:.0f} %",
+            (homophilous >= a) & ((homophilous < b) | (b == BANDS[-1])),
+        )
         for a, b in pairwise(BANDS)
     ]
     by_homophily.append(("unknown", np.isnan(homophilous)))

@@ -119,8 +119,11 @@ def gate_charts(report: Report) -> list[LayerCharts]:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """0.873 as 87.3 %."""
-    return NOTHING if share is None else f"{100 * share:.{digits}f} %"
+    """0.873 as 87.3 %; what would round to zero as less than the last digit."""
+    if share is None:
+        return NOTHING
+    least = 10.0**-digits
+    return f"< {least:.{digits}f} %" if 0 < 100 * share < least else f"{100 * share:.{digits}f} %"
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

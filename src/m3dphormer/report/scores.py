@@ -27,13 +27,13 @@ class ClassScore:
 
 
 def interval(scores: Sequence[float]) -> tuple[float, float] | None:
-    """Student's interval for the mean; None for a single score."""
+    """Student's interval for a mean in percent; None for a single score."""
     if len(scores) < 2:
         return None
     error = statistics.stdev(scores) / math.sqrt(len(scores))
     half = float(t.ppf((1 + SURE) / 2, len(scores) - 1)) * error
     mean = statistics.fmean(scores)
-    return mean - half, mean + half
+    return max(mean - half, 0.0), min(mean + half, 100.0)
 
 
 def guess(y: np.ndarray, train: np.ndarray, test: np.ndarray, metric: str, classes: int) -> float:

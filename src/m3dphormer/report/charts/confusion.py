@@ -11,7 +11,7 @@ from m3dphormer.report.charts.svg import drawing, element, hint, shortened
 
 NUMBERED = 16  # classes up to which a cell has room for its number
 LETTERS = 16  # of a class name
-LETTER = 6.6  # pixels
+LETTER = 7.2  # pixels
 
 
 def confusion_chart(counts: np.ndarray, names: Sequence[str]) -> Markup:
@@ -19,9 +19,10 @@ def confusion_chart(counts: np.ndarray, names: Sequence[str]) -> Markup:
     classes = len(names)
     cell = 44 if classes <= NUMBERED else 20
     short = [shortened(name, LETTERS) for name in names]
-    margin = 24 + LETTER * max(map(len, short))
-    slanted = max(map(len, short)) > 5 or classes > NUMBERED
-    top = 26 + (0.72 * LETTER * max(map(len, short)) if slanted else 14)
+    longest = max(map(len, short))
+    margin = 16 + LETTER * max(longest, len("true"))
+    slanted = longest > 5 or (longest > 2 and classes > NUMBERED)
+    top = 26 + (0.72 * LETTER * longest if slanted else 14)
     width = margin + cell * classes + (0.7 * margin if slanted else 4)
     right = counts.trace() / max(counts.sum(), 1)
     words = f"Confusion matrix of {classes} classes: {right:.1%} of the nodes on the diagonal"
@@ -39,7 +40,7 @@ def confusion_chart(counts: np.ndarray, names: Sequence[str]) -> Markup:
         anchor = "start" if slanted else "middle"
         drawn.append(element("text", hint(name), text, x=x, y=y, text_anchor=anchor, **turned))
     drawn += _cells(counts, names, margin, top, cell)
-    return drawing(width, top + cell * classes + 2, words, *drawn, least=0.85)
+    return drawing(width, top + cell * classes + 2, words, *drawn, least=0.65)
 
 
 def _cells(

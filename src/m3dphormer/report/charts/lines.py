@@ -10,6 +10,7 @@ from markupsafe import Markup
 from m3dphormer.report.charts.svg import WIDTH, Scale, drawing, element, hint, number
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 250, 44, 10, 10, 38
+DASH = 16  # stands for a line of one point
 POINTS = 300  # of a line; more could not be told apart
 
 
@@ -46,7 +47,8 @@ def line_chart(words: str, lines: Sequence[Line], marks: Sequence[Mark], below: 
         below: What runs along the x axis.
     """
     across = [x for line in lines for x, _ in line.points]
-    x = Scale(min(across), max(max(across), min(across) + 1), LEFT, WIDTH - RIGHT)
+    room = 0.5 if min(across) == max(across) else 0.0
+    x = Scale(min(across) - room, max(across) + room, LEFT, WIDTH - RIGHT)
     y = Scale.around([y for line in lines for _, y in line.points], HEIGHT - BOTTOM, TOP)
     drawn = [
         *(_grid_line(y(tick), number(tick)) for tick in y.ticks()),
@@ -75,5 +77,6 @@ def _grid_line(y: float, text: str) -> Markup:
 def _path(line: Line, x: Scale, y: Scale) -> str:
     stride = -(-len(line.points) // POINTS)
     kept = [*line.points[:-1:stride], line.points[-1]]
-    places = " ".join(f"{x(px):.1f} {y(py):.1f}" for px, py in kept)
-    return f"M{places}" + ("h.01" if len(kept) == 1 else "")  # a round cap makes it a dot
+    if len(kept) == 1:
+        return f"M{x(kept[0][0]) - DASH / 2:.1f} {y(kept[0][1]):.1f}h{DASH}"
+    return "M" + " ".join(f"{x(px):.1f} {y(py):.1f}" for px, py in kept)
