@@ -15,10 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.errors import UserError, UserNotice, notice
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
 from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.plots.audit import audit_figure
+from m3dphormer.report import write_report
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
 from m3dphormer.training import (
@@ -48,6 +49,10 @@ Root = Annotated[
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="Python file that registers masks or models of yours."),
 ]
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
@@ -83,10 +88,7 @@ def train(
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
     settings: Settings = None,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[
@@ -129,10 +131,13 @@ def train(
         )
     except KeyboardInterrupt as error:
         _fail(str(error) or "interrupted", INTERRUPTED)
+    page = _try_report(summary.run, root)
     if as_json:
-        _print_json(asdict(summary))
-    else:
-        _print_summary(summary)
+        _print_json({**asdict(summary), "report": page})
+        return
+    _print_summary(summary)
+    if page is not None:
+        _console().print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -145,10 +150,7 @@ def predict(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Average all seeds, not the best one alone.")
     ] = False,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,
@@ -167,6 +169,32 @@ def predict(
         write_table(sys.stdout, table)
     else:
         _console().print(f"Written: {out}, {len(table):,} nodes", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(help="The folder of a finished run.")],
+    out: Annotated[
+        str | None, typer.Option(help="An html file; default: report.html in the run's folder.")
+    ] = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Audit the masks of a large graph, too.")
+    ] = False,
+    imports: Imports = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a run: one HTML page with scores, curves, gates, masks and nodes."""
+    _check_writable(out, (".html",))
+    for path in imports or []:
+        _import_file(path)
+    written = write_report(run, root=root, out=out, audit=audit)
+    if as_json:
+        _print_json(asdict(written))
+        return
+    for line in written.missing:
+        notice(line)
+    _console().print(f"Written: {written.report}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -251,6 +279,15 @@ def bench(
         console.print(f"\n{title}", highlight=False)
         console.print(_table(rows))
     console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
+
+
+def _try_report(run: str, root: str | None) -> str | None:
+    """The report at the end of a training; whatever goes wrong with it, the run is safe."""
+    try:
+        return write_report(run, root=root).report
+    except Exception as error:
+        notice(f"No report was written: {error or type(error).__name__}; the run is in {run}.")
+        return None
 
 
 def _import_file(path: str) -> None:

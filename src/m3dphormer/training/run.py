@@ -31,6 +31,7 @@ from m3dphormer.training.files import is_empty, read_json, write_json, write_tab
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.resident import peak_resident
 from m3dphormer.training.resume import find_run
 from m3dphormer.training.settings import resolve
 
@@ -206,7 +207,8 @@ def _train_seed(
         raise type(error)(f"{what}; {best}") from None
     _save_seed(clf, data, place)
     took = checkpoint.seconds + time.perf_counter() - began
-    write_json(place / "result.json", {"best": asdict(clf.memory_.best), "seconds": took})
+    result = {"best": asdict(clf.memory_.best), "seconds": took, "peak_bytes": peak_resident()}
+    write_json(place / "result.json", result)
 
 
 @contextmanager
