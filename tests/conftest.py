@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from runs import train_odd, train_plain
 
 PROJECT = Path(__file__).resolve().parent.parent
+hypothesis.settings.register_profile("ours", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.load_profile("ours")
 DATA = Path(os.environ.get("M3DPHORMER_DATA") or PROJECT.parent / "shared" / "data")
 
 

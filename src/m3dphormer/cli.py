@@ -59,9 +59,6 @@ Imports = Annotated[
     list[str] | None,
     typer.Option("--import", help="Python file that registers masks or models of yours."),
 ]
-INTERRUPTED = 130  # what typer makes of Ctrl-C
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
-
 RecipeFile = Annotated[
     str | None,
     typer.Option(
@@ -70,11 +67,10 @@ RecipeFile = Annotated[
         show_default="the one that comes with the package, if any",
     ),
 ]
-Imports = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="Python file that registers masks or models of yours."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+INTERRUPTED = 130  # what typer makes of Ctrl-C
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
 
 
 @app.command()
