@@ -1,6 +1,6 @@
 """A run: one model on one graph over several seeds, in a folder that tells the whole story.
 
-config.json, summary.json
+config.json, summary.json; report.html, by the command
 seed0/  metrics.jsonl, model.json, graph.npz, weights.safetensors, predictions.csv, result.json;
         until result.json is there, two checkpoints to go on from
 seed1/  ...
