@@ -1,15 +1,14 @@
 """M3Dphormer: three masked-attention experts under bi-level routing (the paper's section 4).
 
-Reads top to bottom: settings and their two presets, the graph as the network sees it, an expert,
-the router, a layer (Eq. 4), the network. Row order everywhere: real nodes, cluster nodes, class
-nodes.
+Reads top to bottom: the router, a layer (Eq. 4), the network. Its settings, the graph as it sees
+it and an expert are in the files beside this one. Row order everywhere: real nodes, cluster nodes,
+class nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -17,173 +16,16 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from m3dphormer import masks
-from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
-from m3dphormer.attention.dropout import Dropout, keywords
-from m3dphormer.attention.planner import PlannedRegion, Shape, Work, plan_mask
-from m3dphormer.attention.scores import AdditiveScores, DotScores
-from m3dphormer.errors import UserError
+from m3dphormer.attention import structure
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.planner import PlannedRegion, Work, plan_mask
 from m3dphormer.graph import class_count
-from m3dphormer.masks import Layout, Mask
-from m3dphormer.masks.layout import ROLES
 from m3dphormer.models import m3dphormer_work
-from m3dphormer.models.base import Attention, Model, ModelConfig
+from m3dphormer.models.base import Attention, Model
+from m3dphormer.models.m3dphormer_config import M3DphormerConfig
+from m3dphormer.models.m3dphormer_expert import Expert
+from m3dphormer.models.m3dphormer_graph import Graph
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import (
-    Rule,
-    at_least,
-    between,
-    either,
-    flag,
-    one_of,
-    setting,
-    word,
-)
-
-
-@dataclass(frozen=True)
-class M3DphormerConfig(ModelConfig):
-    """Settings of M3Dphormer; every difference between the two presets is a named switch.
-
-    Args:
-        experts: One mask name an expert.
-        routing: "bilevel" (Eq. 5), "softmax" over all experts, or "uniform" without routing.
-        clusters: Number of METIS clusters, or "auto" for about N/32.
-        attention_dropout: Dropout on the attention weights; ``dropout`` acts on features.
-        norm: "rms" before the experts, or "batch" after the residual sum.
-        scheme: How attention is computed; does not change the result.
-        input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
-        readout: What the classifier reads: the "last" state or the "sum" of all.
-        local_values: The local expert's values are its "shared" score projection or "own".
-        virtual_gates: Virtual nodes are "routed" like real ones, or "fixed": cluster nodes take
-            the cluster expert alone, class nodes the global expert alone.
-        cluster_self_loops: Whether a cluster node sees itself.
-        bias: Biases everywhere but in the gates.
-        norm_bias: A bias in RMSNorm.
-        loss: "mean" over training and class nodes together, or "weighted": CE(train) +
-            (class nodes / training nodes) CE(class nodes), the same up to a factor.
-    """
-
-    preset: str = setting("official", Rule("a preset", lambda v: isinstance(v, str)))
-    experts: tuple[str, ...] = setting(
-        ("l2", "c4", "g3"),
-        Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
-    )
-    routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
-    heads: int = setting(2, at_least(1))
-    clusters: int | str = setting("auto", either(at_least(1), word("auto")))
-    attention_dropout: float = setting(0.1, between(0, 1))
-    norm: str = setting("rms", one_of("rms", "batch"))
-    scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
-    input: str = setting("skip", one_of("linear", "skip"))
-    readout: str = setting("sum", one_of("last", "sum"))
-    local_values: str = setting("own", one_of("shared", "own"))
-    virtual_gates: str = setting("fixed", one_of("routed", "fixed"))
-    cluster_self_loops: bool = setting(True, flag())
-    bias: bool = setting(True, flag())
-    norm_bias: bool = setting(True, flag())
-    loss: str = setting("weighted", one_of("mean", "weighted"))
-
-    PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "official": {},
-        "paper": {
-            "input": "linear",
-            "readout": "last",
-            "local_values": "shared",
-            "virtual_gates": "routed",
-            "cluster_self_loops": False,
-            "bias": False,
-            "norm_bias": False,
-            "loss": "mean",
-        },
-    }
-
-    def __post_init__(self) -> None:
-        for name in self.experts:
-            masks.level_of(name)
-        if self.hidden % self.heads:
-            raise UserError(
-                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
-            )
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A graph as the network sees it: features of all T rows and one mask an expert."""
-
-    features: structure.Features  # a virtual node has the mean of its members' raw features
-    layout: Layout
-    masks: tuple[Mask, ...]
-    virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
-    states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
-
-    def entering(self, h: Tensor, layer: int) -> Tensor:
-        """What a layer reads, [T, hidden]: the state, or its real rows above the constants."""
-        return h if self.states is None else torch.cat([h[: self.layout.nodes], self.states[layer]])
-
-
-class Expert(nn.Module):
-    """Multi-head attention over one mask; additive scores at the local level, else dot-product."""
-
-    def __init__(self, config: M3DphormerConfig, name: str) -> None:
-        super().__init__()
-        self.config = config
-        self.additive = masks.level_of(name) == "local"
-        width, heads = config.hidden, config.heads
-        self.value = nn.Linear(width, width, bias=config.bias)
-        if self.additive:
-            own = config.local_values == "own"
-            self.score = nn.Linear(width, width, bias=config.bias) if own else None
-            self.score_query = nn.Parameter(torch.empty(heads, width // heads))
-            self.score_key = nn.Parameter(torch.empty(heads, width // heads))
-            nn.init.xavier_uniform_(self.score_query)
-            nn.init.xavier_uniform_(self.score_key)
-        else:
-            self.query = nn.Linear(width, width, bias=config.bias)
-            self.key = nn.Linear(width, width, bias=config.bias)
-
-    def forward(self, h: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:
-        """Heads side by side, [T, hidden]."""
-        options = {"scheme": self.config.scheme, **keywords(dropout)}
-        v = self._heads(self.value(h))
-        scores = self.scores(h, v)
-        if isinstance(scores, AdditiveScores):
-            out = attend_additive(scores.a, scores.b, v, mask, **options)
-        else:
-            out = attend(scores.q, scores.k, v, mask, **options)
-        return out.flatten(1)
-
-    def scores(self, h: Tensor, v: Tensor) -> AdditiveScores | DotScores:
-        """Of every pair of rows, from the state [T, hidden] and the values [T, H, d_h]."""
-        if not self.additive:
-            return DotScores(self._heads(self.query(h)), self._heads(self.key(h)))
-        s = v if self.score is None else self._heads(self.score(h))
-        a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
-        return AdditiveScores(a, b)
-
-    def attention(self, h: Tensor, mask: Mask, row: int) -> tuple[Tensor, Tensor]:
-        """The keys of one row, [k], and its weights on them, [k, H]."""
-        csr = mask.to_csr(h.device)
-        keys = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
-        scores = self.scores(h, self._heads(self.value(h)))
-        return keys, scores.at(torch.full_like(keys, row), keys).softmax(dim=0)
-
-    def weights(self) -> structure.DotWeights | structure.AdditiveWeights:
-        """What it is made of, for a layer that is computed by its structure."""
-        if not self.additive:
-            return structure.DotWeights(self.query, self.key, self.value, self.config.heads)
-        score = self.value if self.score is None else self.score
-        vectors = (self.score_query, self.score_key)
-        return structure.AdditiveWeights(score, *vectors, self.value, self.config.heads)
-
-    def sizes(self, mask: Mask) -> m3dphormer_work.Expert:
-        """What it is, for the forecast."""
-        config = self.config
-        shape = Shape(config.heads, config.hidden, self.additive, config.attention_dropout > 0)
-        projections = sum(isinstance(part, nn.Linear) for part in self.children())
-        return m3dphormer_work.Expert(self.weights(), mask, shape, projections)
-
-    def _heads(self, h: Tensor) -> Tensor:
-        return h.view(len(h), self.config.heads, -1)  # [T, H, d_h]
 
 
 class Router(nn.Module):
@@ -335,57 +177,29 @@ class M3Dphormer(Model):
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
-        self.levels = [masks.level_of(name) for name in config.experts]
-        distinct = len(set(self.levels)) == len(self.levels)
-        self.gate_names = tuple(self.levels) if distinct else config.experts
+        distinct = len(set(config.levels)) == len(config.levels)
+        self.gate_names = config.levels if distinct else config.experts
 
     def partition(self, data: Data) -> Tensor | None:
         """The cluster of each node, [N], if an expert is of the cluster level.
 
         A partition ``data.cluster`` that comes with the graph is taken as it is.
         """
-        if "cluster" not in self.levels:
+        if "cluster" not in self.config.levels:
             return None
         return masks.assign(data, data.cluster if "cluster" in data else self.config.clusters)
 
     def prepare(self, data: Data) -> Graph:
         """Partition, masks and features of the virtual nodes."""
-        cluster, loops = self.partition(data), self.config.cluster_self_loops
-        built = [
-            masks.build_from(name, data, {"clusters": cluster, "self_loops": loops})
-            for name in self.config.experts
-        ]
-        layout = Layout(nodes=int(data.num_nodes))
-        for mask in built:
-            layout = layout | mask.layout
-
-        x, groups = data.x, []
-        if layout.clusters and cluster is not None:
-            groups.append((cluster.to(x.device), layout.clusters))
-        if layout.classes:
-            groups.append((torch.where(data.train_mask, data.y, -1), layout.classes))
-        if layout.virtual:
-            everyone = torch.zeros(len(x), dtype=torch.long, device=x.device)
-            groups += [(everyone, 1)] * layout.virtual
-        fused = self.config.scheme == DEFAULT_SCHEME
-        make = structure.features if fused else structure.plain_features
-        return Graph(
-            features=make(x, groups),
-            layout=layout,
-            masks=tuple(mask.widen(layout) for mask in built),
-            virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
-        )
+        return Graph.of(data, self.config, self.partition(data))
 
     def virtual_states(self, graph: Graph) -> dict[str, Tensor]:
         """What each layer reads of cluster, class and plain virtual nodes."""
-        layout, states = graph.layout, torch.stack(self.states(graph)[0][:-1])
-        return {role: states[:, layout.rows(role)] for role in ROLES[1:] if layout.size(role)}
+        return graph.virtual_rows(torch.stack(self.states(graph)[0][:-1]))
 
     def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Graph:
         """The graph with its virtual rows as they were in training."""
-        graph = self.prepare(data)
-        fixed = [states[role] for role in ROLES[1:] if graph.layout.size(role)]
-        return replace(graph, states=torch.cat(fixed, dim=1) if fixed else None)
+        return self.prepare(data).with_constants(states)
 
     def states(self, graph: Graph) -> tuple[list[Tensor], Tensor]:
         """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
@@ -460,14 +274,3 @@ class M3Dphormer(Model):
             skip=self.config.input == "skip",
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )
-
-
-def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:
-    """Gates of the virtual nodes when fixed: all weight on the experts of their own level."""
-    home = {"clusters": "cluster", "classes": "global", "virtual": "global"}
-    rows = []
-    for role, level in home.items():
-        share = torch.tensor([float(own == level) for own in levels])
-        count = layout.size(role)  # type: ignore[arg-type]
-        rows.append((share / share.sum().clamp(min=1)).expand(count, -1))
-    return torch.cat(rows)
