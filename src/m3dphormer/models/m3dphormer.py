@@ -1,14 +1,14 @@
 """M3Dphormer: three masked-attention experts under bi-level routing (the paper's section 4).
 
 Reads top to bottom: the router, a layer (Eq. 4), the network. Its settings, the graph as it sees
-it and an expert are in the files beside this one. Row order everywhere: real nodes, cluster nodes,
-class nodes.
+it, an expert, dropout and ``leave_one_out`` are in the files beside this one. Row order everywhere:
+real nodes, cluster nodes, class nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,11 @@ from m3dphormer.attention.planner import PlannedRegion, Work, plan_mask
 from m3dphormer.graph import class_count
 from m3dphormer.models import m3dphormer_work
 from m3dphormer.models.base import Attention, Model
+from m3dphormer.models.m3dphormer_chance import Chance
 from m3dphormer.models.m3dphormer_config import M3DphormerConfig
 from m3dphormer.models.m3dphormer_expert import Expert
 from m3dphormer.models.m3dphormer_graph import Graph
+from m3dphormer.models.m3dphormer_twins import batch_norm
 from m3dphormer.models.registry import register_model
 
 
@@ -73,25 +75,20 @@ class RMSNorm(nn.Module):
         return h if self.bias is None else h + self.bias
 
 
-@dataclass(frozen=True)
-class Chance:
-    """What is dropped in one forward pass: every call under one seed drops on its own."""
+class FeedForward(nn.Module):
+    """H + dropout(W2 ReLU(W1 Norm(H))), d -> 4d -> d; an ablation, the paper's layer has none."""
 
-    seed: int
-    config: M3DphormerConfig
-    training: bool
+    def __init__(self, config: M3DphormerConfig) -> None:
+        super().__init__()
+        width = config.hidden
+        pre = config.norm == "rms"
+        self.norm = RMSNorm(width, bias=config.norm_bias) if pre else nn.Identity()
+        self.up = nn.Linear(width, 4 * width, bias=config.bias)
+        self.down = nn.Linear(4 * width, width, bias=config.bias)
 
-    def attention(self, layer: int, expert: int) -> Dropout | None:
-        """Of an expert's attention weights."""
-        return self._drop(self.config.attention_dropout, layer, expert)
-
-    def features(self, layer: int) -> Dropout | None:
-        """Of what a layer adds to its residual; layer -1 is the input."""
-        return self._drop(self.config.dropout, layer, len(self.config.experts))
-
-    def _drop(self, p: float, layer: int, place: int) -> Dropout | None:
-        call = (1 + layer) * (1 + len(self.config.experts)) + place
-        return Dropout(p, self.seed, call) if self.training and p else None
+    def forward(self, h: Tensor, dropout: Dropout | None) -> Tensor:
+        """[T, hidden]."""
+        return h + structure.drop_features(self.down(self.up(self.norm(h)).relu()), dropout)
 
 
 class Layer(nn.Module):
@@ -106,18 +103,21 @@ class Layer(nn.Module):
         self.router = Router(config)
         self.experts = nn.ModuleList(Expert(config, name) for name in config.experts)
         self.residual = nn.Linear(width, width, bias=config.bias)
+        self.ffn = FeedForward(config) if config.ffn else None
 
     def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
-        if self._must_recompute(h, at):
-            out, gates = structure.recomputed(self._experts, h, graph, chance, at)
+        if self._must_recompute(h, graph, at):
+            out, gates = structure.recomputed(self._inside, h, graph, chance, at)
         else:
-            out, gates = self._experts(h, graph, chance, at)
-        return (out if self.pre else self.norm(out)), gates
+            out, gates = self._inside(h, graph, chance, at)
+        if isinstance(self.norm, nn.BatchNorm1d):
+            out = batch_norm(self.norm, out, graph.layout.total)
+        return out, gates
 
-    def _experts(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
+    def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         drops = [chance.attention(at, i) for i in range(len(self.experts))]
-        fused = structure.structured(self.config.scheme, h)
+        fused = self._fused(h, graph)
         if fused:
             logits, answers, residual = self._by_structure(h, graph, drops)
         else:
@@ -125,13 +125,14 @@ class Layer(nn.Module):
             logits, residual = self.router.logits(z), self.residual(h)
             rows = zip(self.experts, graph.masks, drops, strict=True)
             answers = [
-                structure.Piece(i, 0, expert(z, mask, drop))
+                structure.Piece(i, 0, expert(z, mask, drop, graph.twins))
                 for i, (expert, mask, drop) in enumerate(rows)
             ]
         gates = self.router(logits, h)
         if self.config.virtual_gates == "fixed":
-            gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
-        return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
+            gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
+        out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
+        return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates
 
     def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
         """Whom a row attends to, by expert."""
@@ -139,15 +140,18 @@ class Layer(nn.Module):
         for name, expert, mask in zip(self.config.experts, self.experts, graph.masks, strict=True):
             keys, weights = expert.attention(z, mask, row)  # type: ignore[operator]
             places = [graph.layout.role_of(key) for key in keys.tolist()]
-            numbers = torch.tensor([number for _, number in places], dtype=torch.long)
+            several = {"classes": self.config.class_nodes}
+            numbers = torch.tensor([number // several.get(role, 1) for role, number in places])
             found.append(Attention(name, tuple(role for role, _ in places), numbers, weights))
         return found
 
-    def _must_recompute(self, h: Tensor, at: int) -> bool:
+    def _fused(self, h: Tensor, graph: Graph) -> bool:
+        """Whether it is computed by its structure, which knows no twins."""
+        return graph.twins is None and structure.structured(self.config.scheme, h)
+
+    def _must_recompute(self, h: Tensor, graph: Graph, at: int) -> bool:
         """The last layers keep their insides as long as there is room."""
-        if not structure.structured(self.config.scheme, h):
-            return False
-        return at < self.config.layers - structure.kept_layers(h)
+        return self._fused(h, graph) and at < self.config.layers - structure.kept_layers(h)
 
     def _by_structure(
         self, h: Tensor, graph: Graph, drops: list[Dropout | None]
@@ -177,6 +181,10 @@ class M3Dphormer(Model):
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
+        self.class_states: nn.Parameter | None = None
+        if config.class_features == "learned":
+            start = torch.randn(classes * config.class_nodes, config.hidden)
+            self.class_states = nn.Parameter(start / config.hidden**0.5)
         distinct = len(set(config.levels)) == len(config.levels)
         self.gate_names = config.levels if distinct else config.experts
 
@@ -205,7 +213,8 @@ class M3Dphormer(Model):
         """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
         chance = Chance(seed, self.config, self.training)
-        h = graph.features.project(self.input)
+        graph = graph if self.training else graph.without_twins()
+        h = self._project(graph)
         if self.config.input == "skip":
             fused = structure.structured(self.config.scheme, h)
             h = structure.skip(h, chance.features(-1), fused=fused)
@@ -216,10 +225,22 @@ class M3Dphormer(Model):
             gates.append(gate)
         return [*states, h], torch.stack(gates)
 
+    def _project(self, graph: Graph) -> Tensor:
+        """X W + b, a learned state in place of it for class nodes, and the twins after them all."""
+        h = graph.features.project(self.input)
+        if self.class_states is not None:
+            rows = graph.layout.rows("classes")
+            h = torch.cat([h[: rows.start], self.class_states, h[rows.stop :]])
+        if graph.twins is not None:
+            learned = self.class_states is not None
+            h = torch.cat([h, graph.twins.start(h, self.input.bias, learned=learned)])
+        return h
+
     def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
         states, gates = self.states(graph)
-        return (sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]), gates
+        read = sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]
+        return read[: graph.layout.total], gates
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the real nodes, [N, C]."""
@@ -245,6 +266,7 @@ class M3Dphormer(Model):
         if not graph.layout.classes:
             return cross_entropy(logits[train], data.y[train])
         classes = torch.arange(class_count(data), device=logits.device)
+        classes = classes.repeat_interleave(self.config.class_nodes)
         on_train = cross_entropy(logits[train], data.y[train])
         on_classes = cross_entropy(logits[graph.layout.rows("classes")], classes)
         weight = len(classes) / len(train)
@@ -254,7 +276,11 @@ class M3Dphormer(Model):
     def regions(self, graph: Graph) -> list[PlannedRegion]:
         """How each region of its masks is computed; the same in every layer."""
         experts = self._sizes(graph).experts
-        return [region for e in experts for region in plan_mask(e.mask, e.weights, e.shape)]
+        regions = [region for e in experts for region in plan_mask(e.mask, e.weights, e.shape)]
+        if graph.twins is None:
+            return regions
+        reason = "leave_one_out: the structure of a layer knows no twins"
+        return [replace(r, fused="plain", why={**r.why, "fused": reason}) for r in regions]
 
     def works(self, graph: Graph, data: Data, scheme: str) -> list[Work] | None:
         """What a training step and an evaluation hold and do."""
@@ -272,5 +298,7 @@ class M3Dphormer(Model):
             parameters=sum(weight.numel() for weight in self.parameters()),
             dropped=self.config.dropout > 0,
             skip=self.config.input == "skip",
+            ffn=self.config.ffn,
+            twins=0 if graph.twins is None else len(graph.twins.node),
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )

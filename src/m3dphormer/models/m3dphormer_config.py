@@ -35,12 +35,22 @@ class M3DphormerConfig(ModelConfig):
         scheme: How attention is computed; does not change the result.
         input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
         readout: What the classifier reads: the "last" state or the "sum" of all.
-        local_values: The local expert's values are its "shared" score projection or "own".
+        local_values: The values of an expert with additive scores are its "shared" score projection
+            or "own".
         virtual_gates: Virtual nodes are "routed" like real ones, or "fixed": cluster nodes take
             the cluster expert alone, class nodes the global expert alone.
         cluster_self_loops: Whether a cluster node sees itself.
         bias: Biases everywhere but in the gates.
         norm_bias: A bias in RMSNorm.
+        ffn: A feed-forward block d -> 4d -> d after Eq. 4: H + dropout(W2 ReLU(W1 RMSNorm(H)));
+            with norm="batch" the block has no norm of its own and the layer's follows it.
+        local_scores: How the local expert weighs its keys: "gat" (additive), "dot", or "gcn", fixed
+            weights D^-1/2 (A + I) D^-1/2.
+        cluster_scores, global_scores: "dot" or "gat".
+        leave_one_out: In training, a training node reads its class node as it would be without
+            that node (``models/m3dphormer_twins.py`` says what is left out).
+        class_features: A class node starts as the "mean" of its members' features or "learned".
+        class_nodes: How many class nodes a class has; each sees a share of its training nodes.
         loss: "mean" over training and class nodes together, or "weighted": CE(train) +
             (class nodes / training nodes) CE(class nodes), the same up to a factor.
     """
@@ -64,6 +74,13 @@ class M3DphormerConfig(ModelConfig):
     bias: bool = setting(True, flag())
     norm_bias: bool = setting(True, flag())
     loss: str = setting("weighted", one_of("mean", "weighted"))
+    ffn: bool = setting(False, flag())
+    local_scores: str = setting("gat", one_of("gat", "gcn", "dot"))
+    cluster_scores: str = setting("dot", one_of("dot", "gat"))
+    global_scores: str = setting("dot", one_of("dot", "gat"))
+    leave_one_out: bool = setting(False, flag())
+    class_features: str = setting("mean", one_of("mean", "learned"))
+    class_nodes: int = setting(1, at_least(1))
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "official": {},
@@ -84,9 +101,25 @@ class M3DphormerConfig(ModelConfig):
         """The level of each expert."""
         return tuple(masks.level_of(name) for name in self.experts)
 
+    def scores_of(self, expert: str) -> str:
+        """How an expert weighs its keys: "gat", "dot" or "gcn"."""
+        level = masks.level_of(expert)
+        return {
+            "local": self.local_scores,
+            "cluster": self.cluster_scores,
+            "global": self.global_scores,
+        }[level]
+
     def __post_init__(self) -> None:
         for name in self.experts:
             masks.level_of(name)
+        about_class_nodes = {"leave_one_out": False, "class_features": "mean", "class_nodes": 1}
+        for name, default in about_class_nodes.items():
+            if getattr(self, name) != default and "g3" not in self.experts:
+                raise UserError(
+                    f"The {name!r} parameter needs class nodes; add g3 to the experts "
+                    f"{', '.join(self.experts)}."
+                )
         if self.hidden % self.heads:
             raise UserError(
                 f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."

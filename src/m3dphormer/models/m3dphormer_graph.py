@@ -17,6 +17,7 @@ from m3dphormer.attention import DEFAULT_SCHEME, structure
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
 from m3dphormer.models.m3dphormer_config import M3DphormerConfig
+from m3dphormer.models.m3dphormer_twins import Twins
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,28 @@ class Graph:
     masks: tuple[Mask, ...]
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
     states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
+    twins: Twins | None = None  # where training nodes are left out of what they read
 
     @classmethod
     def of(cls, data: Data, config: M3DphormerConfig, cluster: Tensor | None) -> Graph:
         """Masks and virtual nodes; ``cluster``: of each node, [N], if an expert asks."""
-        offered = {"clusters": cluster, "self_loops": config.cluster_self_loops}
+        offered = {
+            "clusters": cluster,
+            "self_loops": config.cluster_self_loops,
+            "class_nodes": config.class_nodes,
+        }
         built = [masks.build_from(name, data, offered) for name in config.experts]
         layout = Layout(nodes=int(data.num_nodes))
         for mask in built:
             layout = layout | mask.layout
 
-        x, groups = data.x, []
+        x, groups, twins = data.x, [], None
         if layout.clusters and cluster is not None:
             groups.append((cluster.to(x.device), layout.clusters))
         if layout.classes:
-            groups.append((torch.where(data.train_mask, data.y, -1), layout.classes))
+            members = masks.class_members(data, config.class_nodes).to(x.device)
+            groups.append((members, layout.classes))
+            twins = Twins.of(members, layout) if config.leave_one_out else None
         if layout.virtual:
             everyone = torch.zeros(len(x), dtype=torch.long, device=x.device)
             groups += [(everyone, 1)] * layout.virtual
@@ -53,7 +61,19 @@ class Graph:
             layout=layout,
             masks=tuple(mask.widen(layout) for mask in built),
             virtual_gates=_own_level_gates(layout, config.levels).to(x.device),
+            twins=twins,
         )
+
+    def without_twins(self) -> Graph:
+        """The same, for evaluation."""
+        return self if self.twins is None else replace(self, twins=None)
+
+    def fixed_gates(self) -> Tensor:
+        """Gates of all rows after the real ones, where they are fixed; a twin has its origin's."""
+        if self.twins is None:
+            return self.virtual_gates
+        origin = self.virtual_gates[self.twins.row - self.layout.nodes]
+        return torch.cat([self.virtual_gates, origin])
 
     def entering(self, h: Tensor, layer: int) -> Tensor:
         """What a layer reads, [T, hidden]: the state, or its real rows above the constants."""

@@ -51,6 +51,7 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
+    "degrees": lambda mask, shape: _by_rows(mask, shape, 1, index=True),
     "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True),
     "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False),
     "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True),
