@@ -280,7 +280,6 @@ def reproduce(
         seeds=seeds,
         root=root,
         settings=parse_settings(settings or []),
-        command=" ".join(["m3dphormer", *sys.argv[1:]]),
         watch=lambda line: None if quiet else print(line, file=sys.stderr),
     )
     table = summarise(rows)

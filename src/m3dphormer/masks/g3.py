@@ -52,7 +52,7 @@ def class_members(data: Data, class_nodes: int = 1) -> Tensor:
     if class_nodes == 1:
         return trained
     members = torch.full_like(trained, -1)
-    for label in trained[trained >= 0].unique().tolist():
+    for label in torch.unique(trained[trained >= 0]).tolist():
         inside = (trained == label).nonzero().squeeze(1)
         order = torch.sort(_along_first_direction(data.x.cpu()[inside]), stable=True).indices
         part = torch.arange(len(inside)) * class_nodes // len(inside)
@@ -64,7 +64,7 @@ def _along_first_direction(x: Tensor) -> Tensor:
     """Where each row of [n, F] lies on the first principal direction, skewed to the right, [n]."""
     x = x.double() - x.double().mean(0)
     if len(x) <= x.shape[1]:
-        along = torch.linalg.eigh(x @ x.T).eigenvectors[:, -1]
+        along: Tensor = torch.linalg.eigh(x @ x.T).eigenvectors[:, -1]
     else:
         along = x @ torch.linalg.eigh(x.T @ x).eigenvectors[:, -1]
     return along if along.pow(3).sum() >= 0 else -along

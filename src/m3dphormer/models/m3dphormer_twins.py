@@ -55,7 +55,7 @@ class Twins:
     @property
     def row(self) -> Tensor:
         """[n] row of each one's class node."""
-        return self.classes.start + self.group
+        return self.group + int(self.classes.start)
 
     def start(self, z: Tensor, bias: Tensor | None, *, learned: bool) -> Tensor:
         """Inputs of the twins, [n, hidden], from those of the other rows, z = X W + bias.

@@ -152,7 +152,7 @@ def _twins(network: Network) -> list[Work]:
     heads = max(expert.shape.heads for expert in network.experts)
     scored = NUMBER * network.twins * heads * network.layout.classes  # [n, H, C]
     twins = NUMBER * network.twins * network.width  # [n, hidden]
-    kept = 4 * scored + 8 * twins + 2 * network.state
+    kept = 4 * scored + 8 * twins + network.state
     work = Work(kept=kept, forward=kept + 2 * scored, backward=2 * scored + 4 * twins, calls=120)
     return [work.writes(scored, 12).writes(twins, 24).writes(network.state, 4)]
 
@@ -162,7 +162,7 @@ def _ffn(network: Network) -> list[Work]:
     if not network.ffn:
         return []
     state = network.state
-    kept = (8 + network.dropped) * state  # [T, 4 hidden] once, after ReLU
+    kept = (7 + network.dropped) * state  # [T, 4 hidden] once, after ReLU
     work = Work(
         kept=kept,
         forward=kept + 4 * state,

@@ -32,7 +32,6 @@ def run_ablations(
     root: str | None = None,
     work: Path = Path("runs/ablations"),
     settings: Mapping[str, Any] | None = None,
-    command: str = "m3dphormer reproduce ablations",
     watch: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
     """Train each variant on each graph, append a row a seed to a csv, give the rows asked for.
@@ -48,7 +47,6 @@ def run_ablations(
         root: Where raw benchmark files lie.
         work: Where the folders of the runs lie.
         settings: Settings that replace some of the recipes'.
-        command: What the rows say they came from.
         watch: Told about every finished cell.
     """
     for name in variants:
@@ -67,7 +65,7 @@ def run_ablations(
             found = _done(target, said, seeds)
             if found is None:
                 summary = _train(dataset, given, said, seeds, root, work)
-                _append(target, summary, said, command)
+                _append(target, summary, said)
                 watch(f"{dataset}, {variant}: {summary.mean:.2f}")
                 found = _done(target, said, seeds)
             cells.append(found)
@@ -108,7 +106,8 @@ def _train(
     )
 
 
-def _append(target: Path, summary: Summary, said: Mapping[str, str], command: str) -> None:
+def _append(target: Path, summary: Summary, said: Mapping[str, str]) -> None:
+    cell = f'--graphs {said["dataset"]} --variants "{said["variant"]}"'
     rows = pd.DataFrame(
         {
             **said,
@@ -118,7 +117,7 @@ def _append(target: Path, summary: Summary, said: Mapping[str, str], command: st
             "validation": summary.validation,
             "epoch": summary.epochs,
             "seconds": summary.seed_seconds,
-            "command": command,
+            "command": f"m3dphormer reproduce ablations {cell} --seeds {len(summary.scores)}",
             **provenance(),
         }
     )

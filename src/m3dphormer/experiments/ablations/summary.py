@@ -24,19 +24,21 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         full, printed_full = ours.get(FULL), PAPER[FULL].get(str(dataset))
         for variant, score in ours.items():
             printed = PAPER.get(variant, {}).get(str(dataset))
-            table.append(
-                {
-                    "dataset": dataset,
-                    "variant": variant,
-                    "seeds": int((of_dataset["variant"] == variant).sum()),
-                    "ours": _said(score),
-                    "paper": _said(printed),
+            row = {
+                "dataset": dataset,
+                "variant": variant,
+                "seeds": int((of_dataset["variant"] == variant).sum()),
+                "ours": _said(score),
+                "paper": _said(printed),
+            }
+            if variant != FULL:
+                row |= {
                     "less than full": _gap(full, score),
                     "paper's": _gap(printed_full, printed),
-                    "order": "" if variant == FULL else _order(full, score, printed_full, printed),
+                    "order": _order(full, score, printed_full, printed),
                 }
-            )
-    return pd.DataFrame(table)
+            table.append(row)
+    return pd.DataFrame(table).fillna("")
 
 
 def _said(score: Score | None) -> str:
