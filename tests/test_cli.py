@@ -59,6 +59,28 @@ def test_train_prints_a_table_and_the_run_folder(command: Command) -> None:
     assert "m3dphormer on hierarchy" in (run / "report.html").read_text()
 
 
+def test_reproduce_prints_ours_beside_the_papers_and_trains_nothing_twice(command: Command) -> None:
+    asked = ["reproduce", "table3", "--graphs", "hierarchy", "--variants", "full,w/o local"]
+    asked += ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8"]
+    code, out, err = command(*asked)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[:5] == ["dataset", "variant", "seeds", "ours", "paper"]
+    assert lines[2].startswith("hierarchy  w/o local")
+    assert lines[-1] == "Written: results/ablations.csv"
+    written = Path("results/ablations.csv").read_text()
+    code, out, _ = command(*asked, "--json")
+    told = json.loads(out)
+    assert [row["variant"] for row in told["rows"]] == ["full", "w/o local"]
+    assert Path("results/ablations.csv").read_text() == written
+
+
+def test_an_experiment_that_is_not_there_is_told(command: Command) -> None:
+    code, _, err = command("reproduce", "tabel3")
+    assert code == 2
+    assert err == "m3dphormer: Unknown experiment 'tabel3'. Did you mean table3?\n"
+
+
 def test_train_as_json_prints_one_object_and_nothing_else(command: Command) -> None:
     code, out, err = command("train", "hierarchy", "--json", *TINY)
     assert (code, err) == (0, "")

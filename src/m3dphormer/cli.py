@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from m3dphormer.errors import UserError, UserNotice, notice
+from m3dphormer.errors import UserError, UserNotice, notice, unknown
+from m3dphormer.experiments.ablations import EXPERIMENTS, run_ablations, summarise
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
 from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.plots.audit import audit_figure
@@ -356,6 +357,43 @@ def bench(
         console.print(f"\n{title}", highlight=False)
         console.print(_table(rows))
     console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
+    graphs: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    variants: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    settings: Settings = None,
+    root: Root = None,
+    out: Annotated[str, typer.Option(help="Folder for ablations.csv.")] = "results",
+    as_json: AsJson = False,
+) -> None:
+    """Train what a table of the paper tells of and print it beside the paper's numbers."""
+    if what not in EXPERIMENTS:
+        raise unknown("experiment", what, EXPERIMENTS)
+    experiment, quiet = EXPERIMENTS[what], as_json or not sys.stderr.isatty()
+    rows = run_ablations(
+        _listed(graphs) if graphs else experiment.datasets,
+        Path(out) / "ablations.csv",
+        variants=_listed(variants) if variants else experiment.variants,
+        seeds=seeds,
+        root=root,
+        settings=parse_settings(settings or []),
+        watch=lambda line: None if quiet else print(line, file=sys.stderr),
+    )
+    table = summarise(rows)
+    if as_json:
+        _print_json({"what": what, "rows": json.loads(table.to_json(orient="records"))})
+        return
+    console = _console()
+    console.print(_table(table))
+    console.print(f"\nWritten: {out}/ablations.csv", highlight=False)
 
 
 def _try_report(run: str, root: str | None) -> str | None:

@@ -35,6 +35,12 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool) -> Work
     return together(own, attention if index else replace(attention, index=0.0))
 
 
+def _by_degrees(mask: Mask, shape: Shape) -> Work:
+    """Values, and the answer once more, scaled."""
+    scaled = NUMBER * narrowed(mask).layout.total * shape.width
+    return together(_by_rows(mask, shape, 1, index=True), Work(kept=scaled, forward=scaled))
+
+
 def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
     """Scores of real nodes for the class nodes; these read the state itself."""
     nodes, classes = mask.layout.nodes, mask.layout.classes
@@ -51,6 +57,7 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
+    "degrees": _by_degrees,
     "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True),
     "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False),
     "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True),
