@@ -128,7 +128,7 @@ CHECKS: tuple[Check, ...] = (
 def _model_and_graph(
     name: str, dtype: torch.dtype = torch.float64, seed: int = 0
 ) -> tuple[Model, Data]:
-    """A fresh model, and a graph with the partition the model asks for."""
+    """A fresh model, and a graph with the partition and the extras the model asks for."""
     data = random_graph()
     data.x = data.x.to(dtype)
     torch.manual_seed(seed)
@@ -136,6 +136,8 @@ def _model_and_graph(
     cluster = model.partition(data)
     if cluster is not None:
         data.cluster = cluster
+    for key, value in model.extras(data).items():
+        data[key] = value
     return model, data
 
 
@@ -149,11 +151,11 @@ def _logits(model: Model, data: Data) -> Tensor:
 def _relabel(name: str, dtype: torch.dtype, tolerance: float) -> None:
     model, data = _model_and_graph(name, dtype)
     order = torch.randperm(int(data.num_nodes), generator=torch.Generator().manual_seed(1))
-    moved = data.clone()
-    moved.edge_index = torch.argsort(order)[data.edge_index]
-    for key in ("x", "y", "train_mask", "val_mask", "test_mask", "cluster"):
+    place, moved = torch.argsort(order), data.clone()
+    extras = model.extras(data)
+    for key in ("edge_index", "x", "y", "train_mask", "val_mask", "test_mask", "cluster", *extras):
         if key in data:
-            moved[key] = data[key][order]
+            moved[key] = place[data[key]] if "index" in key else data[key][order]
     what = "relabelling the nodes does more than permute the logits"
     _demand_close(name, what, _logits(model, moved), _logits(model, data)[order], tolerance)
 

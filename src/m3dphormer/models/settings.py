@@ -1,7 +1,8 @@
 """Settings by name: what a recipe, ``--set`` or a keyword may say, checked against a config.
 
 A config field carries its rule in its metadata, so that the check and the words of the error
-stand in one place: "The 'dropout' parameter must be a float in the range [0, 1). Got 1.5."
+stand in one place: "The 'dropout' parameter must be a float in the range [0, 1). Got 1.5." Beside
+it stand the values that a search tries.
 """
 
 from __future__ import annotations
@@ -61,9 +62,15 @@ def word(text: str) -> Rule:
     return Rule(repr(text), lambda v: v == text)
 
 
-def setting(default: Any, rule: Rule) -> Any:
-    """A config field with a default and a rule."""
-    return dataclasses.field(default=default, metadata={"rule": rule})
+def setting(default: Any, rule: Rule, *, search: tuple[Any, ...] = ()) -> Any:
+    """A config field with a default, a rule, and the values ``tune`` tries (none: it stays)."""
+    return dataclasses.field(default=default, metadata={"rule": rule, "search": search})
+
+
+def check_heads(hidden: int, heads: int) -> None:
+    """Refuse heads of unequal width."""
+    if hidden % heads:
+        raise UserError(f"The 'heads' parameter must divide hidden={hidden}. Got {heads}.")
 
 
 def setting_names(config_type: type[Any]) -> list[str]:
