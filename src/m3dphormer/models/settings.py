@@ -78,6 +78,14 @@ def setting_names(config_type: type[Any]) -> list[str]:
     return [field.name for field in dataclasses.fields(config_type)]
 
 
+def searched(config_type: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The values a search tries, by setting."""
+    fields = dataclasses.fields(config_type)
+    return {
+        field.name: field.metadata["search"] for field in fields if field.metadata.get("search")
+    }
+
+
 def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:
     """Fill a config dataclass; an unknown name or a value out of range is a UserError.
 
