@@ -1,6 +1,6 @@
 """Networks: one file a family, a registry, settings checked in one place."""
 
-from m3dphormer.models import m3dphormer
+from m3dphormer.models import fagcn, gnn, gprgnn, m3dphormer, mlp, tuned_gnn
 from m3dphormer.models.base import Attention, Model, ModelConfig, Phase
 from m3dphormer.models.check import check_model
 from m3dphormer.models.registry import create_model, list_models, model_type, register_model
@@ -12,8 +12,13 @@ __all__ = [
     "Phase",
     "check_model",
     "create_model",
+    "fagcn",
+    "gnn",
+    "gprgnn",
     "list_models",
     "m3dphormer",
+    "mlp",
     "model_type",
     "register_model",
+    "tuned_gnn",
 ]
