@@ -3,10 +3,15 @@
 from m3dphormer.models import (
     cobformer,
     exphormer,
+    fagcn,
+    gnn,
+    gprgnn,
     m3dphormer,
+    mlp,
     nagphormer,
     polynormer,
     sgformer,
+    tuned_gnn,
 )
 from m3dphormer.models.base import Attention, Model, ModelConfig, Phase
 from m3dphormer.models.check import check_model
@@ -21,11 +26,16 @@ __all__ = [
     "cobformer",
     "create_model",
     "exphormer",
+    "fagcn",
+    "gnn",
+    "gprgnn",
     "list_models",
     "m3dphormer",
+    "mlp",
     "model_type",
     "nagphormer",
     "polynormer",
     "register_model",
     "sgformer",
+    "tuned_gnn",
 ]

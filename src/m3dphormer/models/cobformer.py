@@ -24,13 +24,12 @@ from m3dphormer import masks
 from m3dphormer.attention import attend
 from m3dphormer.attention.structure.inputs import group_means
 from m3dphormer.masks import Mask
-from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.base import Model, ModelConfig, check_heads
 from m3dphormer.models.propagation import normalised_adjacency
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     at_least,
     between,
-    check_heads,
     either,
     one_of,
     setting,

@@ -22,10 +22,10 @@ from m3dphormer.attention.scores import DotScores
 from m3dphormer.masks import Mask, from_edges
 from m3dphormer.masks.adjacency import edges
 from m3dphormer.masks.expander import expander
-from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.base import Model, ModelConfig, check_heads
 from m3dphormer.models.propagation import normalised_adjacency
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import at_least, check_heads, flag, setting
+from m3dphormer.models.settings import at_least, flag, setting
 
 CLAMP = 5.0
 

@@ -25,13 +25,12 @@ from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
 from m3dphormer.models import m3dphormer_work
-from m3dphormer.models.base import Attention, Model, ModelConfig
+from m3dphormer.models.base import Attention, Model, ModelConfig, check_heads
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     Rule,
     at_least,
     between,
-    check_heads,
     either,
     flag,
     one_of,

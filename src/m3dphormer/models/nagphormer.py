@@ -22,10 +22,10 @@ from torch_geometric.data import Data
 
 from m3dphormer.graph.encodings import laplacian_encoding
 from m3dphormer.masks.adjacency import edges
-from m3dphormer.models.base import Model, ModelConfig
+from m3dphormer.models.base import Model, ModelConfig, check_heads
 from m3dphormer.models.propagation import normalised_adjacency
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import at_least, between, check_heads, setting
+from m3dphormer.models.settings import at_least, between, setting
 
 
 @dataclass(frozen=True)

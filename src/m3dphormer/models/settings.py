@@ -67,12 +67,6 @@ def setting(default: Any, rule: Rule, *, search: tuple[Any, ...] = ()) -> Any:
     return dataclasses.field(default=default, metadata={"rule": rule, "search": search})
 
 
-def check_heads(hidden: int, heads: int) -> None:
-    """Refuse heads of unequal width."""
-    if hidden % heads:
-        raise UserError(f"The 'heads' parameter must divide hidden={hidden}. Got {heads}.")
-
-
 def setting_names(config_type: type[Any]) -> list[str]:
     """The names a config knows."""
     return [field.name for field in dataclasses.fields(config_type)]
