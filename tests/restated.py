@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from m3dphormer.models.convolutions import GCNLayer
+from m3dphormer.models.gcn_branch import GCNBranch
+
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -48,11 +51,15 @@ def softmax_attention(
     return torch.cat(out, 1)
 
 
-def gcn(model: nn.Module, data: Data) -> Tensor:
-    """PyG's GCN in evaluation mode: A (X W) + b, norm and ReLU between the layers."""
-    x, adjacency = data.x, dense_adjacency(data)
-    for i, (conv, norm) in enumerate(zip(model.convs, model.norms, strict=True)):
-        x = adjacency @ (x @ conv.lin.weight.T) + conv.bias
-        if i < len(model.convs) - 1:
-            x = norm(x).relu()
-    return x
+def convolve(layer: GCNLayer, x: Tensor, data: Data) -> Tensor:
+    """A (X W) + b."""
+    return dense_adjacency(data) @ (x @ layer.public.lin.weight.T) + layer.public.bias
+
+
+def gcn(branch: GCNBranch, data: Data) -> Tensor:
+    """In evaluation mode: norm and ReLU between the convolutions."""
+    *hidden, last = branch.layers
+    x = data.x
+    for layer, norm in zip(hidden, branch.norms, strict=True):
+        x = norm(convolve(layer, x, data)).relu()
+    return convolve(last, x, data)

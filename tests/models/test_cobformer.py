@@ -42,7 +42,7 @@ def block(part: Any, x: Tensor) -> Tensor:
 def restated(model: CoBFormer, data: Data) -> Tensor:
     """Cluster by cluster."""
     cluster = model.partition(data)
-    x = model.input[0](data.x).relu()
+    x = model.input(data.x).relu()
     for layer in model.layers:
         inside = torch.empty_like(x)
         for p in range(P):

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from graphs import random_graph
 from m3dphormer.models import create_model
 from m3dphormer.models.exphormer import Exphormer
-from restated import away_from_the_start, dense_adjacency
+from restated import away_from_the_start, convolve
 
 N, HEADS, HIDDEN = 30, 2, 8
 
@@ -55,13 +55,11 @@ def attention(part: Any, h: Tensor, kinds: Tensor, pairs: list[tuple[int, int, i
 
 
 def restated(model: Exphormer, data: Data) -> Tensor:
-    adjacency, pairs = dense_adjacency(data), links(model, data)
-    h = model.input(data.x)
+    h, pairs = model.input(data.x), links(model, data)
     virtual = h[:0] if model.virtual is None else model.virtual
     for layer in model.layers:
         seen = attention(layer.attention, torch.cat([h, virtual]), model.kinds, pairs)
-        convolved = adjacency @ (h @ layer.gcn.lin.weight.T) + layer.gcn.bias
-        both = layer.gcn_norm(h + convolved) + layer.attention_norm(h + seen[:N])
+        both = layer.gcn_norm(h + convolve(layer.gcn, h, data)) + layer.attention_norm(h + seen[:N])
         first, _, _, second, _ = layer.wide
         h, virtual = layer.norm(both + second(first(both).relu())), seen[N:]
     return model.classifier(h)

@@ -35,9 +35,10 @@ def head_slices() -> list[slice]:
 
 
 def gat(layer: Any, x: Tensor, seen: Tensor) -> Tensor:
-    v, out = x @ layer.gat.lin.weight.T, []
+    conv = layer.gat.public
+    v, out = x @ conv.lin.weight.T, []
     for h, at in enumerate(head_slices()):
-        a, b = v[:, at] @ layer.gat.att_dst[0, h], v[:, at] @ layer.gat.att_src[0, h]
+        a, b = v[:, at] @ conv.att_dst[0, h], v[:, at] @ conv.att_src[0, h]
         scores = leaky_relu(a[:, None] + b[None, :], 0.2).masked_fill(~seen, -torch.inf)
         out.append(scores.softmax(1) @ v[:, at])
     return torch.cat(out, 1)
@@ -49,7 +50,7 @@ def weight(beta: Any, start: float) -> Tensor:
 
 def restated(model: Polynormer, data: Data, phase: str, start: float) -> Tensor:
     seen = dense_adjacency(data) > 0
-    x, total = model.input[1](data.x), torch.zeros(N, HEADS * HIDDEN)
+    x, total = model.input(data.x), torch.zeros(N, HEADS * HIDDEN)
     for layer in model.local_layers:
         h, b = layer.factor(x).relu(), weight(layer.beta, start)
         x = (gat(layer, x, seen) + layer.own(x)).relu()

@@ -32,8 +32,7 @@ def model_and_graph(**settings: Any) -> tuple[SGFormer, Data]:
 def restated(model: SGFormer, data: Data) -> Tensor:
     """All N x N weights of every head."""
     branch = model.attention_branch
-    linear, norm, *_ = branch.input
-    h = norm(linear(data.x)).relu()
+    h = branch.input_norm(branch.input(data.x)).relu()
     q, k, v = branch.query(h), branch.key(h), branch.value(h)
     q, k = q / q.pow(2).sum().sqrt(), k / k.pow(2).sum().sqrt()
     heads = []
@@ -47,8 +46,9 @@ def restated(model: SGFormer, data: Data) -> Tensor:
 
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
-def test_the_network_is_the_formula(norm: str) -> None:
-    model, data = model_and_graph(norm=norm)
+@pytest.mark.parametrize("engine", ["ours", "pyg"])
+def test_the_network_is_the_formula(engine: str, norm: str) -> None:
+    model, data = model_and_graph(norm=norm, engine=engine)
     torch.testing.assert_close(model(model.prepare(data)), restated(model, data))
 
 

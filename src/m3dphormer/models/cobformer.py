@@ -18,14 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
-from torch_geometric.nn.models import GCN
 
 from m3dphormer import masks
 from m3dphormer.attention import attend
 from m3dphormer.attention.structure.inputs import group_means
 from m3dphormer.masks import Mask
-from m3dphormer.models.base import Model, ModelConfig, check_heads
-from m3dphormer.models.propagation import normalised_adjacency
+from m3dphormer.models import convolutions
+from m3dphormer.models.base import Model, check_heads
+from m3dphormer.models.convolutions import GCNLayer
+from m3dphormer.models.gcn_branch import NORMS, GCNBranch
+from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     at_least,
@@ -38,7 +40,7 @@ from m3dphormer.models.settings import (
 
 
 @dataclass(frozen=True)
-class CoBFormerConfig(ModelConfig):
+class CoBFormerConfig(GNNConfig):
     """Settings of CoBFormer; ``layers`` is the number of bi-level ones.
 
     Args:
@@ -57,7 +59,7 @@ class CoBFormerConfig(ModelConfig):
     alpha: float = setting(0.7, between(0, 1), search=(0.9, 0.8, 0.7))
     tau: float = setting(0.3, between(0, 10), search=(0.9, 0.7, 0.5, 0.3))
     gcn_layers: int = setting(2, at_least(1))
-    norm: str = setting("none", one_of("none", "batch"))
+    norm: str = setting("none", one_of(*NORMS))
     attention_dropout: float = setting(0.1, between(0, 1))
     gcn_weight_decay: float = setting(0.001, between(0, 10))
 
@@ -69,8 +71,7 @@ class CoBFormerConfig(ModelConfig):
 class Graph:
     """What the two branches see."""
 
-    x: Tensor  # [N, F]
-    adjacency: Tensor  # [N, N]
+    near: convolutions.Graph
     cluster: Tensor  # [N]
     inside: Mask  # c3
     between: Mask  # all clusters to all
@@ -133,16 +134,9 @@ class CoBFormer(Model):
     def __init__(self, features: int, classes: int, config: CoBFormerConfig) -> None:
         super().__init__(features, classes, config)
         self.config = config
-        self.gcn = GCN(
-            features,
-            config.hidden,
-            config.gcn_layers,
-            classes,
-            dropout=config.dropout,
-            norm=None if config.norm == "none" else "batch_norm",
-            normalize=False,
-        )
-        self.input = nn.Sequential(nn.Linear(features, config.hidden), nn.ReLU())
+        widths = [features, *[config.hidden] * (config.gcn_layers - 1), classes]
+        self.gcn = GCNBranch(widths, config.norm, config.dropout)
+        self.input = nn.Linear(features, config.hidden)
         self.layers = nn.ModuleList(BiLevel(config) for _ in range(config.layers))
         self.classifier = nn.Sequential(
             nn.Dropout(config.dropout), nn.Linear(config.hidden, classes)
@@ -153,12 +147,11 @@ class CoBFormer(Model):
         return masks.assign(data, data.cluster if "cluster" in data else self.config.clusters)
 
     def prepare(self, data: Data) -> Graph:
-        """The partition, its masks and the normalised adjacency."""
+        """The partition and its masks; neighbours and features."""
         cluster = self.partition(data)
         everyone = Data(num_nodes=int(cluster.max()) + 1)
         return Graph(
-            x=data.x,
-            adjacency=normalised_adjacency(data),
+            near=convolutions.Graph.of(data, GCNLayer, self.config.engine, loops=False),
             cluster=cluster.to(data.x.device),
             inside=masks.c3(data, cluster),
             between=masks.g1(everyone),
@@ -166,7 +159,7 @@ class CoBFormer(Model):
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the attention branch, [N, C]."""
-        h = self.input(graph.x)
+        h = graph.near.features.project(self.input).relu()
         for layer in self.layers:
             h = layer(h, graph)
         logits: Tensor = self.classifier(h)
@@ -174,7 +167,7 @@ class CoBFormer(Model):
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Training labels for both branches, and each other's opinion on all other nodes."""
-        branches = self.gcn(graph.x, graph.adjacency), self(graph)
+        branches = self.gcn(graph.near), self(graph)
         train, alpha = data.train_mask, self.config.alpha
         taught = sum(cross_entropy(z[train], data.y[train]) for z in branches)
         one, other = (self.config.tau * z[~train] for z in branches)

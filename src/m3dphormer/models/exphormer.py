@@ -15,15 +15,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
 
 from m3dphormer.attention import attend
 from m3dphormer.attention.scores import DotScores
 from m3dphormer.masks import Mask, from_edges
 from m3dphormer.masks.adjacency import edges
 from m3dphormer.masks.expander import expander
-from m3dphormer.models.base import Model, ModelConfig, check_heads
-from m3dphormer.models.propagation import normalised_adjacency
+from m3dphormer.models import convolutions
+from m3dphormer.models.base import Model, check_heads
+from m3dphormer.models.convolutions import GCNLayer
+from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, flag, setting
 
@@ -31,7 +32,7 @@ CLAMP = 5.0
 
 
 @dataclass(frozen=True)
-class ExphormerConfig(ModelConfig):
+class ExphormerConfig(GNNConfig):
     """Settings of Exphormer.
 
     Args:
@@ -57,10 +58,9 @@ class ExphormerConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class Graph:
-    """Features [N, F], the normalised adjacency, and who attends to which copy of whom."""
+    """What the convolutions see, and who attends to which copy of whom."""
 
-    x: Tensor
-    adjacency: Tensor
+    near: convolutions.Graph
     mask: Mask  # over kinds x (N + virtual) rows; queries are the first N + virtual
 
 
@@ -106,7 +106,7 @@ class Layer(nn.Module):
     def __init__(self, config: ExphormerConfig) -> None:
         super().__init__()
         width = config.hidden
-        self.gcn, self.attention = GCNConv(width, width, normalize=False), Attention(config)
+        self.gcn, self.attention = GCNLayer(width, width), Attention(config)
         self.gcn_norm, self.attention_norm, self.norm = (nn.BatchNorm1d(width) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
         self.wide = nn.Sequential(
@@ -122,7 +122,7 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The next states of the nodes, [N, hidden], and of the virtual nodes."""
         seen = self.attention(torch.cat([h, virtual]), kinds, graph.mask)
-        local = self.gcn_norm(h + self.dropout(self.gcn(h, graph.adjacency)))
+        local = self.gcn_norm(h + self.dropout(self.gcn(h, graph.near.around)))
         both = local + self.attention_norm(h + self.dropout(seen[: len(h)]))
         return self.norm(both + self.wide(both)), seen[len(h) :]
 
@@ -160,11 +160,12 @@ class Exphormer(Model):
         pairs = [torch.stack([query, kind * rows + key]) for kind, (query, key) in enumerate(links)]
         everyone = Data(num_nodes=self.config.kinds * rows)
         mask = from_edges(everyone, torch.cat(pairs, dim=1), name="exphormer", level="global")
-        return Graph(data.x, normalised_adjacency(data), mask)
+        near = convolutions.Graph.of(data, GCNLayer, self.config.engine, loops=False)
+        return Graph(near, mask)
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the nodes, [N, C]."""
-        h = self.input(graph.x)
+        h = graph.near.features.project(self.input)
         virtual = h[:0] if self.virtual is None else self.virtual
         for layer in self.layers:
             h, virtual = layer(h, virtual, self.kinds, graph)

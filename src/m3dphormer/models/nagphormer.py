@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 from m3dphormer.graph.encodings import laplacian_encoding
 from m3dphormer.masks.adjacency import edges
 from m3dphormer.models.base import Model, ModelConfig, check_heads
-from m3dphormer.models.propagation import normalised_adjacency
+from m3dphormer.models.convolutions import GCNLayer
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, between, setting
 
@@ -111,10 +111,10 @@ class NAGphormer(Model):
 
     def prepare(self, data: Data) -> Tensor:
         """Hop by hop what each node sees."""
-        adjacency = normalised_adjacency(data)
+        around = GCNLayer.surroundings(data, loops=True)
         tokens = [torch.cat([data.x, self.extras(data)["encoding"].to(data.x)], dim=1)]
         for _ in range(self.config.hops):
-            tokens.append(adjacency @ tokens[-1])
+            tokens.append(around.sum(tokens[-1]))
         return torch.stack(tokens, dim=1)
 
     def forward(self, graph: Tensor) -> Tensor:

@@ -20,17 +20,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GATConv
 
-from m3dphormer.attention import attend_additive
-from m3dphormer.masks import Mask, l2
-from m3dphormer.models.base import Model, ModelConfig, Phase
+from m3dphormer.models.base import Model, Phase
+from m3dphormer.models.convolutions import GATLayer, Graph
+from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import at_least, between, one_of, setting
+from m3dphormer.models.settings import at_least, between, setting
 
 
 @dataclass(frozen=True)
-class PolynormerConfig(ModelConfig):
+class PolynormerConfig(GNNConfig):
     """Settings of PolyNormer; ``layers`` is the number of local ones.
 
     Args:
@@ -40,7 +39,6 @@ class PolynormerConfig(ModelConfig):
         input_dropout: Dropout on the features of the graph.
         global_dropout: Dropout in the global layers.
         beta: Where b starts; below 0: b is the sigmoid of what is learned, which starts at 0.
-        engine: The local attention by "ours", the kernels of this package, or by "pyg".
     """
 
     layers: int = setting(5, at_least(1))
@@ -50,21 +48,11 @@ class PolynormerConfig(ModelConfig):
     input_dropout: float = setting(0.15, between(0, 1))
     global_dropout: float = setting(0.5, between(0, 1))
     beta: float = setting(0.9, between(-1, 1))
-    engine: str = setting("ours", one_of("ours", "pyg"))
 
     @property
     def width(self) -> int:
         """Of the whole network."""
         return self.hidden * self.heads
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Features [N, F], and the edges with self-loops twice: as a mask and as PyG has them."""
-
-    x: Tensor
-    mask: Mask
-    edge_index: Tensor  # [2, m], from key to query
 
 
 class Beta(nn.Module):
@@ -86,8 +74,7 @@ class LocalLayer(nn.Module):
     def __init__(self, config: PolynormerConfig) -> None:
         super().__init__()
         width, heads = config.width, config.heads
-        self.engine = config.engine
-        self.gat = GATConv(width, config.hidden, heads, add_self_loops=False, bias=False)
+        self.gat = GATLayer(width, config.hidden, heads, add_self_loops=False, bias=False)
         self.own, self.factor = nn.Linear(width, width), nn.Linear(width, width)
         self.norm, self.beta = nn.LayerNorm(width), Beta(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -95,19 +82,10 @@ class LocalLayer(nn.Module):
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """The next state, [N, width]."""
         h = self.factor(x).relu()
-        x = self.dropout((self._attend(x, graph) + self.own(x)).relu())
+        x = self.dropout((self.gat(x, graph.around) + self.own(x)).relu())
         b = self.beta()
         out: Tensor = (1 - b) * self.norm(h * x) + b * x
         return out
-
-    def _attend(self, x: Tensor, graph: Graph) -> Tensor:
-        gat = self.gat
-        if self.engine == "pyg":
-            seen: Tensor = gat(x, graph.edge_index)
-            return seen
-        v = gat.lin(x).unflatten(1, (gat.heads, -1))  # [N, H, hidden]
-        a, b = (v * gat.att_dst).sum(-1), (v * gat.att_src).sum(-1)
-        return attend_additive(a, b, v, graph.mask).flatten(1)
 
 
 class GlobalLayer(nn.Module):
@@ -142,11 +120,7 @@ class Polynormer(Model):
         super().__init__(features, classes, config)
         self.config = config
         width = config.width
-        self.input = nn.Sequential(
-            nn.Dropout(config.input_dropout),
-            nn.Linear(features, width),
-            nn.Dropout(config.dropout),
-        )
+        self.input, self.dropout = nn.Linear(features, width), nn.Dropout(config.dropout)
         self.local_layers = nn.ModuleList(LocalLayer(config) for _ in range(config.layers))
         self.local_classifier = nn.Linear(width, classes)
         self.norm = nn.LayerNorm(width)
@@ -159,9 +133,7 @@ class Polynormer(Model):
 
     def prepare(self, data: Data) -> Graph:
         """The neighbours of each node, itself among them."""
-        mask = l2(data)
-        csr = mask.to_csr(data.x.device)
-        return Graph(data.x, mask, torch.stack([csr.indices, csr.rows]))
+        return Graph.of(data, GATLayer, self.config.engine, loops=True)
 
     def phases(self, epochs: int) -> Sequence[Phase]:
         """Local, then global from the best local weights."""
@@ -177,8 +149,10 @@ class Polynormer(Model):
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the nodes, [N, C]."""
-        x: Tensor = self.input(graph.x)
-        states = []
+        given = graph.features
+        if self.training:
+            given = given.dropped(self.config.input_dropout)
+        x, states = self.dropout(given.project(self.input)), []
         for layer in self.local_layers:
             x = layer(x, graph)
             states.append(x)

@@ -16,16 +16,18 @@ from typing import Any
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch_geometric.data import Data
-from torch_geometric.nn.models import GCN
 
-from m3dphormer.models.base import Model, ModelConfig
-from m3dphormer.models.propagation import normalised_adjacency
+from m3dphormer.attention.structure import Features
+from m3dphormer.models.base import Model
+from m3dphormer.models.convolutions import GCNLayer, Graph
+from m3dphormer.models.gcn_branch import NORMS, GCNBranch
+from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, between, one_of, setting
 
 
 @dataclass(frozen=True)
-class SGFormerConfig(ModelConfig):
+class SGFormerConfig(GNNConfig):
     """Settings of SGFormer; ``layers`` and ``dropout`` are the GCN's.
 
     Args:
@@ -40,17 +42,9 @@ class SGFormerConfig(ModelConfig):
     heads: int = setting(1, at_least(1), search=(1, 2, 4, 8))
     alpha: float = setting(0.8, between(0, 1), search=(0.5, 0.8))
     residual: float = setting(0.5, between(0, 1))
-    norm: str = setting("none", one_of("none", "batch"))
+    norm: str = setting("none", one_of(*NORMS))
     attention_dropout: float = setting(0.2, between(0, 1))
     attention_weight_decay: float = setting(0.001, between(0, 10))
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Features [N, F] and the normalised adjacency [N, N]."""
-
-    x: Tensor
-    adjacency: Tensor
 
 
 class Attention(nn.Module):
@@ -61,23 +55,21 @@ class Attention(nn.Module):
         self.heads, self.residual = config.heads, config.residual
         width, wide = config.hidden, config.hidden * config.heads
         self.dropout = nn.Dropout(config.attention_dropout)
-        self.input = nn.Sequential(
-            nn.Linear(features, width), nn.LayerNorm(width), nn.ReLU(), self.dropout
-        )
+        self.input, self.input_norm = nn.Linear(features, width), nn.LayerNorm(width)
         self.query, self.key = nn.Linear(width, wide), nn.Linear(width, wide)
         self.value = nn.Linear(width, wide)
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Features) -> Tensor:
         """[N, hidden]."""
-        h, n = self.input(x), len(x)
+        h = self.dropout(self.input_norm(x.project(self.input)).relu())
         q, k, v = (
             part(h).unflatten(1, (self.heads, -1)).transpose(0, 1)  # [H, N, hidden]
             for part in (self.query, self.key, self.value)
         )
         q, k = q / vector_norm(q), k / vector_norm(k)
-        above = v + q @ (k.mT @ v) / n
-        below = 1 + q @ k.sum(dim=1).unsqueeze(2) / n  # [H, N, 1]
+        above = v + q @ (k.mT @ v) / len(h)
+        below = 1 + q @ k.sum(dim=1).unsqueeze(2) / len(h)  # [H, N, 1]
         seen = (above / below).mean(dim=0)
         out: Tensor = self.dropout(self.norm(self.residual * seen + (1 - self.residual) * h))
         return out
@@ -93,23 +85,18 @@ class SGFormer(Model):
         super().__init__(features, classes, config)
         self.alpha, self.decay = config.alpha, config.attention_weight_decay
         self.attention_branch = Attention(features, config)
-        self.gcn = GCN(
-            features,
-            config.hidden,
-            config.layers,
-            dropout=config.dropout,
-            norm=None if config.norm == "none" else "batch_norm",
-            normalize=False,
-        )
+        self.engine = config.engine
+        widths = [features, *[config.hidden] * config.layers]
+        self.gcn = GCNBranch(widths, config.norm, config.dropout)
         self.classifier = nn.Linear(config.hidden, classes)
 
     def prepare(self, data: Data) -> Graph:
-        """The adjacency, normalised."""
-        return Graph(data.x, normalised_adjacency(data))
+        """Neighbours and features."""
+        return Graph.of(data, GCNLayer, self.engine, loops=False)
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the nodes, [N, C]."""
-        local, everywhere = self.gcn(graph.x, graph.adjacency), self.attention_branch(graph.x)
+        local, everywhere = self.gcn(graph), self.attention_branch(graph.features)
         logits: Tensor = self.classifier(self.alpha * local + (1 - self.alpha) * everywhere)
         return logits
 
