@@ -9,7 +9,7 @@ from typing import ClassVar
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES
 from m3dphormer.errors import UserError
-from m3dphormer.models.base import ModelConfig
+from m3dphormer.models.base import ModelConfig, check_heads
 from m3dphormer.models.settings import (
     Rule,
     at_least,
@@ -120,7 +120,4 @@ class M3DphormerConfig(ModelConfig):
                     f"The {name!r} parameter needs class nodes; add g3 to the experts "
                     f"{', '.join(self.experts)}."
                 )
-        if self.hidden % self.heads:
-            raise UserError(
-                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
-            )
+        check_heads(self.hidden, self.heads)
