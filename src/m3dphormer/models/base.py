@@ -20,9 +20,9 @@ from m3dphormer.models.settings import at_least, between, setting
 class ModelConfig:
     """Settings every model has; a model's own config adds to them."""
 
-    hidden: int = setting(64, at_least(1))
+    hidden: int = setting(64, at_least(1), search=(64, 128, 256))
     layers: int = setting(2, at_least(1))
-    dropout: float = setting(0.5, between(0, 1))
+    dropout: float = setting(0.5, between(0, 1), search=(0.3, 0.5, 0.7))
 
 
 @dataclass(frozen=True)

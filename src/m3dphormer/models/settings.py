@@ -61,9 +61,9 @@ def word(text: str) -> Rule:
     return Rule(repr(text), lambda v: v == text)
 
 
-def setting(default: Any, rule: Rule) -> Any:
-    """A config field with a default and a rule."""
-    return dataclasses.field(default=default, metadata={"rule": rule})
+def setting(default: Any, rule: Rule, *, search: tuple[Any, ...] = ()) -> Any:
+    """A config field with a default, a rule, and the values ``tune`` tries (none: it stays)."""
+    return dataclasses.field(default=default, metadata={"rule": rule, "search": search})
 
 
 def setting_names(config_type: type[Any]) -> list[str]:
