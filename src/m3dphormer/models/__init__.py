@@ -1,6 +1,6 @@
 """Networks: one file a family, a registry, settings checked in one place."""
 
-from m3dphormer.models import gcn_moe, m3dphormer, mowst
+from m3dphormer.models import fagcn, gcn_moe, gnn, gprgnn, m3dphormer, mlp, mowst, tuned_gnn
 from m3dphormer.models.base import Attention, Model, ModelConfig, Phase
 from m3dphormer.models.check import check_model
 from m3dphormer.models.registry import create_model, list_models, model_type, register_model
@@ -12,10 +12,15 @@ __all__ = [
     "Phase",
     "check_model",
     "create_model",
+    "fagcn",
     "gcn_moe",
+    "gnn",
+    "gprgnn",
     "list_models",
     "m3dphormer",
+    "mlp",
     "model_type",
     "mowst",
     "register_model",
+    "tuned_gnn",
 ]

@@ -21,8 +21,14 @@ class ModelConfig:
     """Settings every model has; a model's own config adds to them."""
 
     hidden: int = setting(64, at_least(1), search=(64, 128, 256))
-    layers: int = setting(2, at_least(1))
+    layers: int = setting(2, at_least(1), search=(2, 3, 4))
     dropout: float = setting(0.5, between(0, 1), search=(0.3, 0.5, 0.7))
+
+
+def check_heads(hidden: int, heads: int) -> None:
+    """Refuse heads that cannot share the hidden width."""
+    if hidden % heads:
+        raise UserError(f"The 'heads' parameter must divide hidden={hidden}. Got {heads}.")
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, softplus
 from torch_geometric.data import Data
 
-from m3dphormer.attention.structure import Features
+from m3dphormer.attention.structure import Features, features
 from m3dphormer.errors import UserError
 from m3dphormer.models.base import Model, ModelConfig
-from m3dphormer.models.propagation import ConvGraph, conv_graph, project
+from m3dphormer.models.convolutions import GCNLayer, State, Weighted, times
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, between, one_of, setting
+
+ConvGraph = tuple[Features, Weighted]
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,16 @@ class NoisyTopK(nn.Module):
         nn.init.zeros_(self.clean.weight)
         nn.init.zeros_(self.noise.weight)
 
-    def forward(self, h: Tensor | Features) -> tuple[Tensor, Tensor]:
+    def forward(self, h: State) -> tuple[Tensor, Tensor]:
         """Gates, and each expert's load [experts]: how many nodes may be expected to take it."""
-        clean = project(self.clean, h)
-        if not self.training:
-            gates = top_k_softmax(clean, self.k)
-            return gates, (gates > 0).sum(dim=0).to(gates)
-        spread = softplus(project(self.noise, h)) + self.LEAST_NOISE
-        noisy = clean + spread * torch.randn_like(clean)
+        clean = noisy = times(h, self.clean.weight)
+        if self.training:
+            spread = softplus(times(h, self.noise.weight)) + self.LEAST_NOISE
+            noisy = clean + spread * torch.randn_like(clean)
         gates = top_k_softmax(noisy, self.k)
-        if self.k == clean.shape[1]:
-            return gates, (gates > 0).sum(dim=0).to(gates)
-        return gates, chance_to_be_taken(clean, noisy, spread, self.k).sum(dim=0)
+        if self.training and self.k < gates.shape[1]:
+            return gates, chance_to_be_taken(clean, noisy, spread, self.k).sum(dim=0)
+        return gates, (gates > 0).sum(dim=0).to(gates)
 
 
 class Layer(nn.Module):
@@ -86,12 +86,12 @@ class Layer(nn.Module):
         self.linear = nn.Linear(inputs, width, bias=False)
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, h: Tensor | Features, graph: ConvGraph) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, h: State, around: Weighted) -> tuple[Tensor, Tensor, Tensor]:
         """The next state [N, hidden], the gates [N, experts] and the loss of balance."""
         gates, load = self.gate(h)
         near = self.config.one_hop * self.config.hidden
-        one, two = project(self.linear, h).tensor_split((near,), dim=1)
-        answers = self.norm(graph.step(torch.cat([one, graph.step(two)], dim=1)))
+        one, two = times(h, self.linear.weight).tensor_split((near,), dim=1)
+        answers = self.norm(around.sum(torch.cat([one, around.sum(two)], dim=1)))
         out = (gates.unsqueeze(2) * answers.view(*gates.shape, -1)).sum(dim=1)
         if self.config.reduce == "mean":
             out = out / self.config.experts
@@ -118,16 +118,16 @@ class GCNMoE(Model):
         )
 
     def prepare(self, data: Data) -> ConvGraph:
-        """Features and the normalised adjacency."""
-        return conv_graph(data)
+        """Features and weighted neighbours."""
+        return features(data.x, ()), GCNLayer.surroundings(data, loops=True)
 
     def run(self, graph: ConvGraph) -> tuple[Tensor, Tensor, Tensor]:
         """Logits [N, C], gates [layers, N, experts] and the mean loss of balance."""
-        h: Tensor | Features = graph.features
+        h: State = graph[0]
         gates, balances = [], []
         for layer in self.layers:
-            h, gate, balance = layer(h, graph)
-            h = dropout(h, self.config.dropout, self.training)
+            out, gate, balance = layer(h, graph[1])
+            h = dropout(out, self.config.dropout, self.training)
             gates.append(gate)
             balances.append(balance)
         return self.classifier(h), torch.stack(gates), torch.stack(balances).mean()
@@ -143,8 +143,9 @@ class GCNMoE(Model):
     def loss(self, graph: ConvGraph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes, and the balance of the experts."""
         logits, _, balance = self.run(graph)
-        on_train = cross_entropy(logits[data.train_mask], data.y[data.train_mask])
-        return on_train + self.config.coef * balance
+        total: Tensor = cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+        total = total + self.config.coef * balance
+        return total
 
 
 def top_k_softmax(logits: Tensor, k: int) -> Tensor:

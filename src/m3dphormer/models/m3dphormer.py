@@ -21,12 +21,11 @@ from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additiv
 from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.attention.planner import PlannedRegion, Shape, Work, plan_mask
 from m3dphormer.attention.scores import AdditiveScores, DotScores
-from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
 from m3dphormer.models import m3dphormer_work
-from m3dphormer.models.base import Attention, Model, ModelConfig
+from m3dphormer.models.base import Attention, Model, ModelConfig, check_heads
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     Rule,
@@ -100,10 +99,7 @@ class M3DphormerConfig(ModelConfig):
     def __post_init__(self) -> None:
         for name in self.experts:
             masks.level_of(name)
-        if self.hidden % self.heads:
-            raise UserError(
-                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
-            )
+        check_heads(self.hidden, self.heads)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, logsigmoid
 from torch_geometric.data import Data
 
-from m3dphormer.attention.structure import Features
+from m3dphormer.attention.structure import Features, features
 from m3dphormer.models.base import Model, ModelConfig, Phase
-from m3dphormer.models.propagation import ConvGraph, conv_graph, project
+from m3dphormer.models.convolutions import GCNLayer, State, Weighted, times
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, flag, one_of, setting
 
+ConvGraph = tuple[Features, Weighted]
 TRAINED = {
     "pretrain": ("strong",),
     "joint": ("weak", "gate", "strong"),
@@ -66,12 +67,12 @@ class Stack(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.dropout = config.dropout
 
-    def forward(self, h: Tensor | Features, graph: ConvGraph | None = None) -> Tensor:
-        """[N, outputs]; with a graph, a graph convolution."""
+    def forward(self, h: State, around: Weighted | None = None) -> Tensor:
+        """[N, outputs]; with neighbours, a graph convolution."""
         for linear, norm in itertools.zip_longest(self.linears, self.norms):
-            z = project(linear, h)
-            if graph is not None:
-                z = graph.step(z)
+            z = times(h, linear.weight)  # type: ignore[arg-type]
+            if around is not None:
+                z = around.sum(z)
             h = z if norm is None else dropout(norm(z).relu(), self.dropout, self.training)
         return z + self.bias
 
@@ -93,21 +94,22 @@ class Mowst(Model):
         self.register_buffer("alone", torch.tensor(False))  # the strong expert answers alone
 
     def prepare(self, data: Data) -> ConvGraph:
-        """Features and the normalised adjacency."""
-        return conv_graph(data)
+        """Features and weighted neighbours."""
+        return features(data.x, ()), GCNLayer.surroundings(data, loops=True)
 
     def answers(self, graph: ConvGraph) -> tuple[Tensor, Tensor, Tensor]:
         """Logits of the weak and the strong expert, [N, C] each, and of the gate, [N, 1]."""
-        weak = self.weak(graph.features)
+        given, around = graph
+        weak = self.weak(given)
         seen = [dispersion(weak.detach())]
         if self.config.gate_features:
-            seen.append(graph.features.x)
-        return weak, self.strong(graph.features, graph), self.gate(torch.cat(seen, dim=1))
+            seen.append(given.x)
+        return weak, self.strong(given, around), self.gate(torch.cat(seen, dim=1))
 
     def forward(self, graph: ConvGraph) -> Tensor:
         """The mixture of logits; of probabilities where the sides alternate, as logarithms."""
         if self.alone:
-            logits: Tensor = self.strong(graph.features, graph)
+            logits: Tensor = self.strong(*graph)
             return logits
         weak, strong, gate = self.answers(graph)
         if self.config.variant == "joint":

@@ -61,8 +61,8 @@ def word(text: str) -> Rule:
     return Rule(repr(text), lambda v: v == text)
 
 
-def setting(default: Any, rule: Rule, *, search: tuple[Any, ...] = ()) -> Any:
-    """A config field with a default, a rule, and the values ``tune`` tries (none: it stays)."""
+def setting(default: Any, rule: Rule, search: tuple[Any, ...] = ()) -> Any:
+    """A config field with a default, a rule, and the values that ``tune`` tries."""
     return dataclasses.field(default=default, metadata={"rule": rule, "search": search})
 
 
