@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import pandas as pd
 import typer
@@ -19,6 +20,7 @@ from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
 from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.plots.audit import audit_figure
+from m3dphormer.plots.tune import tune_figure
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
 from m3dphormer.training import (
@@ -26,12 +28,15 @@ from m3dphormer.training import (
     Summary,
     parse_settings,
     predict_run,
-    read_recipe,
     write_table,
 )
 from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
 from m3dphormer.training.forecast import plan_tables
+
+if TYPE_CHECKING:
+    from m3dphormer.training.study import Ended
+    from m3dphormer.training.tuned import Tuned
 
 app = typer.Typer(
     name="m3dphormer",
@@ -52,6 +57,18 @@ Settings = Annotated[
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
 
+RecipeFile = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="TOML file with settings; none: plain defaults.",
+        show_default="the one that comes with the package, if any",
+    ),
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="Python file that registers masks or models of yours."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -81,12 +98,9 @@ def train(
         int | None,
         typer.Option(help="How many runs; run i is split i, seed i.", show_default="5"),
     ] = None,
-    recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
+    recipe: RecipeFile = None,
     settings: Settings = None,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[
@@ -107,8 +121,7 @@ def train(
     """Train a model over several seeds; the best validation epoch gives the test score."""
     for path in imports or []:
         _import_file(path)
-    chosen: dict[str, Any] = read_recipe(recipe) if recipe else {}
-    chosen.update(parse_settings(settings or []))
+    chosen = parse_settings(settings or [])
     if patience is not None:
         chosen["patience"] = patience
     try:
@@ -116,6 +129,7 @@ def train(
             dataset,
             model=model,
             seeds=seeds,
+            recipe=recipe,
             settings=chosen,
             root=root,
             out=out,
@@ -145,10 +159,7 @@ def predict(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Average all seeds, not the best one alone.")
     ] = False,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,
@@ -212,16 +223,80 @@ def audit(
 def plan(
     dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    recipe: RecipeFile = None,
     settings: Settings = None,
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell before a run how each mask is computed, and what memory and time each scheme takes."""
-    found = plan_run(dataset, model=model, settings=parse_settings(settings or []), root=root)
+    chosen = parse_settings(settings or [])
+    found = plan_run(dataset, model=model, recipe=recipe, settings=chosen, root=root)
     if as_json:
         _print_json(asdict(found))
     else:
         _print_plan(found)
+
+
+@app.command()
+def tune(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    trials: Annotated[
+        int, typer.Option(help="Trials the study shall have, whoever runs them.")
+    ] = 30,
+    splits: Annotated[int, typer.Option(help="Splits that each trial is trained on.")] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each training.", show_default="200")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting to keep, key=value.")
+    ] = None,
+    imports: Imports = None,
+    root: Root = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder for what is found; default tune/NAME.")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="URL of a database for several machines; default: SQLite in --out."),
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="The study's name in the database.")] = None,
+    minutes: Annotated[float, typer.Option(help="No trial begins after that.")] = math.inf,
+    metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Search settings by validation; the same command goes on, or helps a search that runs."""
+    from m3dphormer.training.tune import tune as tune_run  # needs the extra 'tune'
+
+    for path in imports or []:
+        _import_file(path)
+    chosen = parse_settings(settings or [])
+    if epochs is not None:
+        chosen["epochs"] = epochs
+    tuned = tune_run(
+        dataset,
+        model=model,
+        trials=trials,
+        splits=splits,
+        settings=chosen,
+        root=root,
+        out=out,
+        storage=storage,
+        study=study,
+        minutes=minutes,
+        metric=metric,
+        device=device,
+        verbose=True,
+        watch=_print_trial,
+    )
+    tune_figure(tuned.table(), tuned.searched).savefig(tuned.folder / "search.png", dpi=150)
+    if as_json:
+        _print_json(tuned.as_dict())
+    else:
+        _print_tuned(tuned)
+    if tuned.interrupted:
+        _fail("interrupted; the same command goes on", INTERRUPTED)
 
 
 @app.command()
@@ -288,6 +363,15 @@ def _table(rows: pd.DataFrame) -> Table:
     return table
 
 
+def _print_trial(trial: Ended) -> None:
+    """One line for who watches on a terminal."""
+    if sys.stderr.isatty():
+        score = "no epoch" if trial.validation is None else f"{trial.validation:.2f}"
+        pruned = "" if trial.pruned is None else f", pruned: {trial.pruned}"
+        words = f"trial {trial.number}: {score}{pruned} ({trial.seconds:.0f} s)"
+        print(words, file=sys.stderr)
+
+
 def _print_summary(summary: Summary) -> None:
     table = Table(box=None, pad_edge=False, title_justify="left")
     for column in ("seed", "epoch", "validation", f"test {summary.metric}", "seconds"):
@@ -303,6 +387,7 @@ def _print_summary(summary: Summary) -> None:
     console = _console()
     console.print(f"{summary.model} on {summary.dataset} ({summary.source})", highlight=False)
     console.print(table)
+    _print_recipe(console, summary.recipe)
     console.print(f"Run folder: {summary.run}", highlight=False, soft_wrap=True)
 
 
@@ -310,12 +395,38 @@ def _print_plan(found: Plan) -> None:
     console = _console()
     free = f"{found.available_bytes / 1e9:.1f} GB of memory available"
     console.print(f"{found.model} on {found.dataset}, {free}", highlight=False)
+    _print_recipe(console, found.recipe)
     if not found.schemes:
         console.print(f"{found.model} has no forecast.", highlight=False)
         return
     for title, rows in plan_tables(found).items():
         console.print(f"\n{title}", highlight=False)
         console.print(_table(rows))
+
+
+def _print_tuned(tuned: Tuned) -> None:
+    console, best = _console(), tuned.best
+    console.print(
+        f"{tuned.model} on {tuned.dataset}: {len(tuned.trials)} trials, {tuned.pruned} pruned",
+        highlight=False,
+    )
+    rows = (
+        [{"": "defaults", f"validation {tuned.metric}": tuned.defaults}] if tuned.defaults else []
+    )
+    rows.append({"": f"trial {best.number}", f"validation {tuned.metric}": best.validation})
+    console.print(_table(pd.DataFrame(rows)))
+    chosen = ", ".join(f"{name}={best.settings[name]}" for name in tuned.searched)
+    console.print(f"Best: {chosen}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Written: {tuned.folder}/recipe.toml, trials.csv, search.png",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _print_recipe(console: Console, recipe: str | None) -> None:
+    if recipe is not None:
+        console.print(f"Recipe: {recipe}", highlight=False, soft_wrap=True)
 
 
 def _console() -> Console:

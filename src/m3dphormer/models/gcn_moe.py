@@ -143,9 +143,8 @@ class GCNMoE(Model):
     def loss(self, graph: ConvGraph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes, and the balance of the experts."""
         logits, _, balance = self.run(graph)
-        total: Tensor = cross_entropy(logits[data.train_mask], data.y[data.train_mask])
-        total = total + self.config.coef * balance
-        return total
+        on_train = cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+        return torch.add(on_train, balance, alpha=self.config.coef)
 
 
 def top_k_softmax(logits: Tensor, k: int) -> Tensor:

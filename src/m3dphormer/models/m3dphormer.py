@@ -68,9 +68,9 @@ class M3DphormerConfig(ModelConfig):
         Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
     )
     routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
-    heads: int = setting(2, at_least(1))
+    heads: int = setting(2, at_least(1), search=(1, 2, 4, 8))
     clusters: int | str = setting("auto", either(at_least(1), word("auto")))
-    attention_dropout: float = setting(0.1, between(0, 1))
+    attention_dropout: float = setting(0.1, between(0, 1), search=(0.1, 0.3, 0.5))
     norm: str = setting("rms", one_of("rms", "batch"))
     scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
     input: str = setting("skip", one_of("linear", "skip"))
