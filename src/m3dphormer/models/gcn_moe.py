@@ -144,7 +144,7 @@ class GCNMoE(Model):
         """Cross-entropy over the training nodes, and the balance of the experts."""
         logits, _, balance = self.run(graph)
         on_train = cross_entropy(logits[data.train_mask], data.y[data.train_mask])
-        return torch.add(on_train, balance, alpha=self.config.coef)
+        return on_train + self.config.coef * balance
 
 
 def top_k_softmax(logits: Tensor, k: int) -> Tensor:
@@ -158,7 +158,8 @@ def chance_to_be_taken(clean: Tensor, noisy: Tensor, spread: Tensor, k: int) -> 
     top = noisy.topk(k + 1, dim=1).values
     last_in, first_out = top[:, k - 1 : k], top[:, k:]
     to_beat = torch.where(noisy > first_out, first_out, last_in)
-    return torch.special.ndtr((clean - to_beat) / spread)
+    chance: Tensor = torch.special.ndtr((clean - to_beat) / spread)
+    return chance
 
 
 def unevenness(x: Tensor) -> Tensor:
