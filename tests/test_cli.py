@@ -176,7 +176,7 @@ def test_audit_as_json_keeps_its_contract(command: Command) -> None:
 def test_help_names_every_command(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
-    assert all(name in out for name in ("train", "predict", "datasets", "audit", "bench"))
+    assert all(name in out for name in ("train", "predict", "datasets", "audit", "tune", "bench"))
 
 
 def test_a_notice_is_one_line_on_stderr(command: Command) -> None:
@@ -405,6 +405,63 @@ def test_plan_as_json_prints_what_the_contract_says(command: Command) -> None:
     for forecast in found["schemes"].values():
         assert set(forecast) == {"peak_bytes", "seconds_per_epoch", "fits"}
     assert {"mask", "rows", "columns", "density", "dual", "fused"} <= set(found["regions"][0])
+
+
+TINY_SEARCH = ["--trials", "2", "--epochs", "2", "--set", "layers=1", "--set", "clusters=8"]
+
+
+def test_tune_tells_what_it_found_and_where_it_is(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (0, "")
+    first, best, trial, written = out.splitlines()
+    assert first.startswith("m3dphormer on hierarchy: 2 trials, ")
+    assert best.startswith("Best validation accuracy: ")
+    assert ", of the defaults " in best
+    assert trial.startswith("Trial ")
+    assert "hidden=" in trial
+    assert written == "Written: found/recipe.toml, trials.csv, search.png"
+    names = {path.name for path in Path("found").iterdir()}
+    assert names == {"recipe.toml", "trials.csv", "search.png", "study.db"}
+
+
+def test_tune_as_json_prints_one_object(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["dataset"], told["trials"], told["splits"]) == ("hierarchy", 2, [100])
+    assert told["best"] >= told["defaults"]
+    assert Path(told["recipe"]).is_file()
+
+
+def test_an_interrupted_search_ends_with_what_is_there(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from m3dphormer.training.tune import Trainings
+
+    tried: list[object] = []
+
+    def interrupt(self: Trainings, settings: object, report: object) -> float:
+        tried.append(settings)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return 0.5
+
+    monkeypatch.setattr(Trainings, "validation", interrupt)
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (130, "m3dphormer: interrupted; the same command goes on\n")
+    assert "1 trials, 0 pruned" in out
+    assert Path("found/recipe.toml").is_file()
+
+
+def test_tune_without_its_extra_is_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("study", "tune", "tuned"):
+        monkeypatch.delitem(sys.modules, f"m3dphormer.training.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, out, err = command("tune", "hierarchy")
+    words = "m3dphormer: tune needs the 'tune' extra: pip install 'm3dphormer[tune]'.\n"
+    assert (code, out, err) == (2, "", words)
 
 
 def test_train_refuses_what_cannot_fit_in_one_line(

@@ -451,22 +451,15 @@ def _print_plan(found: Plan) -> None:
 
 def _print_tuned(tuned: Tuned) -> None:
     console, best = _console(), tuned.best
-    console.print(
-        f"{tuned.model} on {tuned.dataset}: {len(tuned.trials)} trials, {tuned.pruned} pruned",
-        highlight=False,
-    )
-    rows = (
-        [{"": "defaults", f"validation {tuned.metric}": tuned.defaults}] if tuned.defaults else []
-    )
-    rows.append({"": f"trial {best.number}", f"validation {tuned.metric}": best.validation})
-    console.print(_table(pd.DataFrame(rows)))
+    default = "" if tuned.defaults is None else f", of the defaults {tuned.defaults:.2f}"
     chosen = ", ".join(f"{name}={best.settings[name]}" for name in tuned.searched)
-    console.print(f"Best: {chosen}", highlight=False, soft_wrap=True)
-    console.print(
+    for line in (
+        f"{tuned.model} on {tuned.dataset}: {len(tuned.trials)} trials, {tuned.pruned} pruned",
+        f"Best validation {tuned.metric}: {best.validation:.2f}{default}",
+        f"Trial {best.number}: {chosen}",
         f"Written: {tuned.folder}/recipe.toml, trials.csv, search.png",
-        highlight=False,
-        soft_wrap=True,
-    )
+    ):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _print_recipe(console: Console, recipe: str | None) -> None:

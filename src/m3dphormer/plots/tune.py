@@ -43,7 +43,7 @@ def _trials(ax: Axes, table: pd.DataFrame) -> None:
         (table[~complete], PRUNED, "pruned"),
     ):
         ax.scatter(rows["number"], rows["validation"], s=18, color=colour, label=label)
-    best = table["validation"].where(complete).cummax()
+    best = table["validation"].where(complete).cummax().ffill()
     ax.step(table["number"], best, where="post", color=BEST, linewidth=1.2, label="best so far")
     named = table[table["start"].notna() & complete]
     for number, score, name in zip(

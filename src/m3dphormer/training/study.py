@@ -166,8 +166,9 @@ class Search:
         trial = self._study.ask()
         # Given up for dead by another process, a trial cannot be changed, and is tried again there.
         with suppress(UpdateFinishedTrialError), _alive(self._storage, trial):
+            queued = SETTINGS in trial.user_attrs or bool(trial.params)
             settings = self._settings(trial)
-            if self._superfluous(trial, trials):
+            if self._superfluous(trial, trials) or self._repeated(trial, queued):
                 self._tell(trial, TrialState.FAIL)
                 return
             trial.set_user_attr(SETTINGS, settings)
@@ -193,13 +194,24 @@ class Search:
         return {**self.question.fixed, **drawn}
 
     def _superfluous(self, trial: Trial, trials: int) -> bool:
-        """Whether the trials before this one are enough, or one of them tries the same."""
-        everyone = self._study.get_trials(deepcopy=False)
-        own = _key(everyone[trial.number])
-        held = [one for one in everyone if one.state != TrialState.FAIL]
-        before = [one for one in held if one.number < trial.number]
-        after = [one for one in held if one.number > trial.number and one.state in COUNTED]
-        return len(before) + len(after) >= trials or own in {_key(one) for one in before}
+        """Whether the trials before this one, and those that count, are enough."""
+        others = self._others(trial)
+        return sum(one.number < trial.number or one.state in COUNTED for one in others) >= trials
+
+    def _repeated(self, trial: Trial, queued: bool) -> bool:
+        """Whether another tries the same.
+
+        What was queued, all others knew before, so the first goes on. What was drawn, another may
+        have drawn at the same moment: if both give way, it is queued again.
+        """
+        own = _key(self._study.get_trials(deepcopy=False)[trial.number])
+        same = [one for one in self._others(trial) if _key(one) == own]
+        return any(one.number < trial.number or not queued for one in same)
+
+    def _others(self, trial: Trial) -> list[FrozenTrial]:
+        """The trials beside this one that did not fail."""
+        every = self._study.get_trials(deepcopy=False)
+        return [o for o in every if o.number != trial.number and o.state != TrialState.FAIL]
 
     def _tell(self, trial: Trial, state: TrialState, value: float | None = None) -> None:
         self._study.tell(trial, value, state=state, skip_if_finished=True)
@@ -377,6 +389,7 @@ def _quietly() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            warnings.filterwarnings("ignore", "Heartbeat of storage")
             yield
     finally:
         optuna.logging.set_verbosity(level)

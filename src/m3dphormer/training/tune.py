@@ -127,13 +127,13 @@ def tuning_runs(data: Data, splits: int) -> list[tuple[int, int]]:
     """Split and initial seed of each training of a trial.
 
     Args:
-        data: The graph; its ``split_count`` says how many splits came with it.
+        data: The graph; ``split_count`` says how many splits came with it, if any.
         splits: How many trainings.
     """
     seeds = range(FIRST_DRAWN, FIRST_DRAWN + splits)
-    if "split_count" not in data:
+    given: int | None = data.split_count if "split_count" in data else None
+    if given is None:
         return [(seed, seed) for seed in seeds]
-    given = int(data.split_count)
     if given == 1:
         return [(0, seed) for seed in seeds]
     offered = range(REPORTED if given > REPORTED else 0, given)
