@@ -206,7 +206,7 @@ def report(
     """Write the report of a run: one HTML page with scores, curves, gates, masks and nodes."""
     _check_writable(out, (".html",))
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     written = write_report(run, root=root, out=out, audit=audit)
     if as_json:
         _print_json(asdict(written))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -18,9 +16,9 @@ class Score:
     mean: float
     std: float
 
-    def z(self, mean: float, std: float, runs: int) -> float:
-        """How many standard errors of the difference another mean of runs lies above this one."""
-        return (mean - self.mean) / math.sqrt(std**2 / runs + self.std**2 / RUNS)
+    def z(self, mean: float) -> float:
+        """How many of its standard deviations another mean lies above this one."""
+        return (mean - self.mean) / self.std
 
 
 def paper_score(model: str, dataset: str) -> Score | None:

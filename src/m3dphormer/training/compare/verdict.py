@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from scipy.stats import rankdata
@@ -102,7 +103,7 @@ def verdict(data: Data, metric: str, rows: Mapping[str, Sequence[Row]], folder: 
                 run=folder,
                 **differences.get(model, {}),
                 paper=None if printed is None else (printed.mean, printed.std),
-                z=None if printed is None or std is None else printed.z(mean, std, seeds),
+                z=None if printed is None else printed.z(mean),
             )
         )
     models.sort(key=lambda one: -one.mean)
@@ -111,7 +112,7 @@ def verdict(data: Data, metric: str, rows: Mapping[str, Sequence[Row]], folder: 
 
 def _differences(
     tests: Mapping[str, Sequence[float]], best: str, test_over_train: float
-) -> dict[str, dict[str, object]]:
+) -> dict[str, dict[str, Any]]:
     """Difference, interval and p of every model but the best."""
     pairs = {
         model: [score - other for score, other in zip(scores, tests[best], strict=True)]
