@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 
-
 @dataclass(frozen=True)
 class Score:
     """In percent: ROC-AUC for Minesweeper, accuracy for the rest."""

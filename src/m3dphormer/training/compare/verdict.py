@@ -29,7 +29,7 @@ class Compared:
         interval: 95 % of the difference; None also where there is a single seed.
         p: Of the difference, by Holm's rule for all differences.
         paper: Mean and standard deviation in the paper's Table 2.
-        z: How many standard errors the mean lies above the paper's.
+        z: How many of the paper's standard deviations the mean lies above the paper's.
     """
 
     dataset: str
