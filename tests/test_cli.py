@@ -51,10 +51,12 @@ def test_train_prints_a_table_and_the_run_folder(command: Command) -> None:
     lines = out.splitlines()
     assert lines[0].startswith("m3dphormer on hierarchy (generated")
     assert lines[1].split() == ["seed", "epoch", "validation", "test", "accuracy", "seconds"]
-    assert lines[-2].startswith("mean")
-    assert " ± " in lines[-2]
-    assert lines[-1] == "Run folder: runs/hierarchy-m3dphormer-1"
-    assert (Path("runs/hierarchy-m3dphormer-1") / "summary.json").is_file()
+    assert lines[-3].startswith("mean")
+    assert " ± " in lines[-3]
+    run = Path("runs/hierarchy-m3dphormer-1")
+    assert lines[-2:] == [f"Run folder: {run}", f"Report: {run / 'report.html'}"]
+    assert (run / "summary.json").is_file()
+    assert "m3dphormer on hierarchy" in (run / "report.html").read_text()
 
 
 def test_reproduce_prints_ours_beside_the_papers_and_trains_nothing_twice(command: Command) -> None:
@@ -86,6 +88,7 @@ def test_train_as_json_prints_one_object_and_nothing_else(command: Command) -> N
     keys = {"dataset", "model", "metric", "mean", "std", "scores", "seconds", "run"}
     assert keys <= set(summary)
     assert summary["dataset"] == "hierarchy"
+    assert Path(summary["report"]).is_file()
     assert all(0 <= score <= 100 for score in summary["scores"])
 
 
@@ -149,11 +152,48 @@ def test_predict_writes_or_prints_a_csv_of_a_graph_without_labels(command: Comma
     assert (code, err) == (2, "m3dphormer: 'new.txt' must end in .csv.\n")
 
 
+def test_report_writes_the_page_again_or_elsewhere(command: Command) -> None:
+    assert command("train", "hierarchy", *TINY, "--out", "run")[0] == 0
+    page = Path("run/report.html")
+    first = page.read_text()
+    page.unlink()
+    assert command("report", "run") == (0, "Written: run/report.html\n", "")
+    assert page.read_text() == first
+    code, out, err = command("report", "run", "--out", "mine.html", "--audit", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"run": "run", "report": "mine.html", "missing": []}
+    assert Path("mine.html").is_file()
+
+
+def test_a_report_without_its_graph_says_so(command: Command) -> None:
+    write_csv(Path("old"))
+    assert command("train", "old", *TINY, "--out", "run")[0] == 0
+    Path("old").rename("elsewhere")
+    code, out, err = command("report", "run")
+    assert (code, out) == (0, "Written: run/report.html\n")
+    assert err.startswith("notice: What needs the graph is left out: ")
+    assert err.count("\n") == 1
+
+
+def test_a_report_that_fails_does_not_lose_the_run(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(cli, "write_report", full)
+    code, out, err = command("train", "hierarchy", *TINY, "--out", "run", "--json")
+    assert code == 0
+    assert json.loads(out)["report"] is None
+    assert err == "notice: No report was written: No space left on device; the run is in run.\n"
+    assert Path("run/summary.json").is_file()
+
+
 def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
     code, out, _ = command("datasets", "--json")
     listed = {one["name"]: one for one in json.loads(out)["datasets"]}
     assert code == 0
-    assert len(listed) == 11
+    assert len(listed) == 12
     assert listed["digits"]["source"].startswith("embedded")
     assert listed["cora"]["source"].startswith("download from https://")
     assert listed["cora"]["nodes"] == 2708
@@ -198,7 +238,8 @@ def test_audit_as_json_keeps_its_contract(command: Command) -> None:
 def test_help_names_every_command(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
-    assert all(name in out for name in ("train", "predict", "datasets", "audit", "bench"))
+    named = ("train", "predict", "report", "datasets", "audit", "tune", "bench")
+    assert all(name in out for name in named)
 
 
 def test_a_notice_is_one_line_on_stderr(command: Command) -> None:
@@ -343,6 +384,9 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
         (["audit", "digits", "--figure", "audit.txt"], "'audit.txt' must end in .png or .svg"),
         (["audit", "digits", "--nodes", "no/nodes.csv"], "No folder 'no' to write"),
+        (["report", "nowhere"], "No run folder 'nowhere'; m3dphormer train makes one."),
+        (["report", "."], ". is not the folder of a run"),
+        (["report", ".", "--out", "report.pdf"], "'report.pdf' must end in .html"),
         (["train"], "Missing argument"),
         (["train", "digits", "--sede", "3"], "No such option: --sede"),
         (["tarin"], "No such command 'tarin'"),
@@ -427,6 +471,63 @@ def test_plan_as_json_prints_what_the_contract_says(command: Command) -> None:
     for forecast in found["schemes"].values():
         assert set(forecast) == {"peak_bytes", "seconds_per_epoch", "fits"}
     assert {"mask", "rows", "columns", "density", "dual", "fused"} <= set(found["regions"][0])
+
+
+TINY_SEARCH = ["--trials", "2", "--epochs", "2", "--set", "layers=1", "--set", "clusters=8"]
+
+
+def test_tune_tells_what_it_found_and_where_it_is(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (0, "")
+    first, best, trial, written = out.splitlines()
+    assert first.startswith("m3dphormer on hierarchy: 2 trials, ")
+    assert best.startswith("Best validation accuracy: ")
+    assert ", of the defaults " in best
+    assert trial.startswith("Trial ")
+    assert "hidden=" in trial
+    assert written == "Written: found/recipe.toml, trials.csv, search.png"
+    names = {path.name for path in Path("found").iterdir()}
+    assert names == {"recipe.toml", "trials.csv", "search.png", "study.db"}
+
+
+def test_tune_as_json_prints_one_object(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["dataset"], told["trials"], told["splits"]) == ("hierarchy", 2, [100])
+    assert told["best"] >= told["defaults"]
+    assert Path(told["recipe"]).is_file()
+
+
+def test_an_interrupted_search_ends_with_what_is_there(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from m3dphormer.training.tune import Trainings
+
+    tried: list[object] = []
+
+    def interrupt(self: Trainings, settings: object, report: object) -> float:
+        tried.append(settings)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return 0.5
+
+    monkeypatch.setattr(Trainings, "validation", interrupt)
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (130, "m3dphormer: interrupted; the same command goes on\n")
+    assert "1 trials, 0 pruned" in out
+    assert Path("found/recipe.toml").is_file()
+
+
+def test_tune_without_its_extra_is_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("study", "tune", "tuned"):
+        monkeypatch.delitem(sys.modules, f"m3dphormer.training.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, out, err = command("tune", "hierarchy")
+    words = "m3dphormer: tune needs the 'tune' extra: pip install 'm3dphormer[tune]'.\n"
+    assert (code, out, err) == (2, "", words)
 
 
 def test_train_refuses_what_cannot_fit_in_one_line(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
-
-SCORED = ("graph", "masks", "attention", "models", "training")  # rooms that a score depends on
-SOURCES = (".py", ".cpp", ".h")
 
 
 def provenance() -> dict[str, str]:
@@ -22,16 +18,6 @@ def provenance() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": version("torch"),
     }
-
-
-def code_digest() -> str:
-    """What the code that a score depends on is, committed or not."""
-    package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for room in SCORED:
-        for path in sorted((package / room).rglob("*")):
-            if path.suffix in SOURCES:
-                digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _commit() -> str:

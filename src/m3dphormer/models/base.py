@@ -20,9 +20,15 @@ from m3dphormer.models.settings import at_least, between, setting
 class ModelConfig:
     """Settings every model has; a model's own config adds to them."""
 
-    hidden: int = setting(64, at_least(1))
-    layers: int = setting(2, at_least(1))
-    dropout: float = setting(0.5, between(0, 1))
+    hidden: int = setting(64, at_least(1), search=(64, 128, 256))
+    layers: int = setting(2, at_least(1), search=(2, 3, 4))
+    dropout: float = setting(0.5, between(0, 1), search=(0.3, 0.5, 0.7))
+
+
+def check_heads(hidden: int, heads: int) -> None:
+    """Refuse heads that cannot share the hidden width."""
+    if hidden % heads:
+        raise UserError(f"The 'heads' parameter must divide hidden={hidden}. Got {heads}.")
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,14 @@ class Model(nn.Module, ABC):
     def partition(self, data: Data) -> Tensor | None:
         """The cluster of each node, [N], for a model that uses clusters; kept with a run."""
         return None
+
+    def extras(self, data: Data) -> dict[str, Tensor]:
+        """What else the model adds to a graph that its nodes alone do not settle, by name.
+
+        ``prepare`` takes a tensor of that name from ``data`` where there is one. As PyG has it, a
+        name with "index" holds numbers of nodes, any other one row a node.
+        """
+        return {}
 
     @abstractmethod
     def prepare(self, data: Data) -> Any:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES
 from m3dphormer.errors import UserError
-from m3dphormer.models.base import ModelConfig
+from m3dphormer.models.base import ModelConfig, check_heads
 from m3dphormer.models.settings import (
     Rule,
     at_least,
@@ -61,9 +61,9 @@ class M3DphormerConfig(ModelConfig):
         Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
     )
     routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
-    heads: int = setting(2, at_least(1))
+    heads: int = setting(2, at_least(1), search=(1, 2, 4, 8))
     clusters: int | str = setting("auto", either(at_least(1), word("auto")))
-    attention_dropout: float = setting(0.1, between(0, 1))
+    attention_dropout: float = setting(0.1, between(0, 1), search=(0.1, 0.3, 0.5))
     norm: str = setting("rms", one_of("rms", "batch"))
     scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
     input: str = setting("skip", one_of("linear", "skip"))
@@ -120,7 +120,4 @@ class M3DphormerConfig(ModelConfig):
                     f"The {name!r} parameter needs class nodes; add g3 to the experts "
                     f"{', '.join(self.experts)}."
                 )
-        if self.hidden % self.heads:
-            raise UserError(
-                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
-            )
+        check_heads(self.hidden, self.heads)

@@ -12,15 +12,12 @@ import pandas as pd
 
 from m3dphormer.errors import unknown
 from m3dphormer.experiments.ablations.variants import VARIANTS
-from m3dphormer.experiments.provenance import code_digest, provenance
+from m3dphormer.experiments.provenance import provenance
 from m3dphormer.training import Summary, train
+from m3dphormer.training.recipes import find_recipe
 
 SEEDS = 5
-
-
-def recipe_for(dataset: str) -> dict[str, Any]:
-    """Settings that the full model is trained with on a graph: the defaults."""
-    return {}
+MODEL = "m3dphormer"
 
 
 def run_ablations(
@@ -36,8 +33,8 @@ def run_ablations(
 ) -> pd.DataFrame:
     """Train each variant on each graph, append a row a seed to a csv, give the rows asked for.
 
-    What the csv has of the same settings, trained by the same code, is not trained again; a
-    training that was ended goes on where it was.
+    What the csv has of the same settings is not trained again; a training that was ended goes on
+    where it was.
 
     Args:
         datasets: Names of graphs.
@@ -55,12 +52,15 @@ def run_ablations(
     cells = []
     for dataset in datasets:
         for variant in variants:
-            given = {**recipe_for(dataset), **(settings or {}), **VARIANTS[variant]}
+            given = {
+                **find_recipe(None, MODEL, dataset).settings,
+                **(settings or {}),
+                **VARIANTS[variant],
+            }
             said = {
                 "dataset": dataset,
                 "variant": variant,
                 "settings": json.dumps(given, sort_keys=True),
-                "code": code_digest(),
             }
             found = _done(target, said, seeds)
             if found is None:
