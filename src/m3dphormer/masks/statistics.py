@@ -43,7 +43,8 @@ def label_consistency(
 ) -> Tensor:
     """Share of the own class among the labelled nodes that each real node reaches, [N]."""
     y = known_labels(layout, data, all_labels)
-    reached = reach_keys(regions, layout, y, layout.classes // class_count(data) or 1)
+    class_nodes = layout.classes // class_count(data) if layout.classes else 1
+    reached = reach_keys(regions, layout, y, class_nodes)
     share = reached.own.double() / reached.labelled
     return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
 
