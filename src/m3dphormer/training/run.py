@@ -125,7 +125,7 @@ def train(
         "versions": _versions(),
     }
     if begun is None:
-        folder = _new_folder(out, f"{first.name}-{model}")
+        folder = _new_folder(out, f"{first.name}-{model.replace('*', '-star')}")
         if resume:
             notice(
                 f"No run of {model} on {first.name} to go on with; a new one begins in {folder}."
