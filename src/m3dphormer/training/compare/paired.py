@@ -1,8 +1,8 @@
 """How sure a difference between two models on shared splits is.
 
-The splits overlap, so scores on them are not independent, and the plain t-test claims too much.
-Nadeau and Bengio, "Inference for the Generalization Error" (2003), widen its variance: the mean
-of n differences has the variance (1/n + n_test / n_train) s^2.
+Splits overlap, so that scores on them are not independent, and the plain t-test claims too much.
+Nadeau and Bengio, "Inference for the Generalization Error" (2003), widen it: the mean of n
+differences has the variance (1/n + n_test / n_train) s^2.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 
 Watch = Callable[[str], None]
+Task = dict[str, Any]
 
 
 def compare(
@@ -89,7 +90,7 @@ def _tell_of_few(data: Data, seeds: int) -> None:
     """What keeps an interval from being there, or from meaning what it does elsewhere."""
     if seeds < 2:
         notice("A single seed gives no interval and no p; take --seeds 5.")
-    elif data.split_count == 1:
+    elif "split_count" in data and data.split_count == 1:
         notice(f"{data.name} has one split: the intervals tell of the initial weights alone.")
 
 
@@ -161,7 +162,7 @@ class Job:
         missing = [seed for seed in range(seeds) if seed not in rows]
         if len(missing) < seeds:
             self.watch(f"{title}: {seeds - len(missing)} of {seeds} seeds are there already")
-        for told in self._train(plan, missing) if missing else ():
+        for told in in_a_process(self._task(plan, missing)) if missing else ():
             if "failed" in told:
                 notice(f"{plan.model} is left out: {told['failed']}")
                 break
@@ -172,9 +173,8 @@ class Job:
             self.watch(f"{title}, seed {told['seed']}: {scores}, {told['seconds']:.1f} s")
         return [rows[seed] for seed in range(seeds) if seed in rows]
 
-    def _train(self, plan: Plan, seeds: Sequence[int]) -> Iterator[Row]:
-        """What a process of its own tells, run by run."""
-        task = {
+    def _task(self, plan: Plan, seeds: Sequence[int]) -> Task:
+        return {
             "dataset": self.dataset,
             "root": self.root,
             "model": plan.model,
@@ -184,19 +184,23 @@ class Job:
             "threads": torch.get_num_threads(),
             "imports": self.imports,
         }
-        command = [sys.executable, "-m", "m3dphormer.training.compare.worker", json.dumps(task)]
-        with (
-            tempfile.TemporaryFile("w+") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
-        ):
-            assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    yield json.loads(line)
-            except BaseException:  # Ctrl-C, or nobody listens any more
-                process.terminate()
-                raise
-            if process.wait():
-                errors.seek(0)
-                last = (errors.read().strip().splitlines() or ["without a word"])[-1]
-                yield {"failed": f"its process ended with code {process.returncode}, {last}"}
+
+
+def in_a_process(task: Task) -> Iterator[Row]:
+    """What a process of its own tells, run by run; ``failed`` says what ended it too early."""
+    command = [sys.executable, "-m", "m3dphormer.training.compare.worker", json.dumps(task)]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                yield json.loads(line)
+        except BaseException:  # Ctrl-C, or nobody listens any more
+            process.terminate()
+            raise
+        if process.wait():
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or ["without a word"])[-1]
+            yield {"failed": f"its process ended with code {process.returncode}, {last}."}

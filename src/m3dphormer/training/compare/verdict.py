@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 from scipy.stats import rankdata
@@ -17,6 +16,8 @@ from torch_geometric.data import Data
 from m3dphormer.training.compare.paired import corrected_test, holm
 from m3dphormer.training.compare.paper import paper_score
 from m3dphormer.training.compare.runs import Row
+
+Gap = tuple[float, tuple[float, float] | None, float | None]  # difference, interval, p
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,12 @@ def verdict(data: Data, metric: str, rows: Mapping[str, Sequence[Row]], folder: 
     seeds = len(tests[best])
     places = rankdata([[-score for score in scores] for scores in tests.values()], axis=0)
     ranks = dict(zip(tests, places.mean(axis=1).tolist(), strict=True))
-    differences = _differences(tests, best, int(data.test_mask.sum()) / int(data.train_mask.sum()))
+    gaps = _gaps(tests, best, int(data.test_mask.sum()) / int(data.train_mask.sum()))
     models = []
     for model, given in rows.items():
-        mean, std = statistics.fmean(tests[model]), None
-        if seeds > 1:
-            std = statistics.stdev(tests[model])
+        mean = statistics.fmean(tests[model])
+        std = statistics.stdev(tests[model]) if seeds > 1 else None
+        difference, interval, p = gaps.get(model, (None, None, None))
         printed = paper_score(model, data.name)
         peaks = [row["peak_mb"] for row in given if row["peak_mb"] is not None]
         models.append(
@@ -101,7 +102,9 @@ def verdict(data: Data, metric: str, rows: Mapping[str, Sequence[Row]], folder: 
                 peak_mb=max(peaks, default=None),
                 recipe=given[0]["recipe"] or None,
                 run=folder,
-                **differences.get(model, {}),
+                difference=difference,
+                interval=interval,
+                p=p,
                 paper=None if printed is None else (printed.mean, printed.std),
                 z=None if printed is None else printed.z(mean),
             )
@@ -110,21 +113,21 @@ def verdict(data: Data, metric: str, rows: Mapping[str, Sequence[Row]], folder: 
     return Comparison(data.name, metric, seeds, best, models)
 
 
-def _differences(
+def _gaps(
     tests: Mapping[str, Sequence[float]], best: str, test_over_train: float
-) -> dict[str, dict[str, Any]]:
-    """Difference, interval and p of every model but the best."""
+) -> dict[str, Gap]:
+    """Of every model but the best."""
     pairs = {
         model: [score - other for score, other in zip(scores, tests[best], strict=True)]
         for model, scores in tests.items()
         if model != best
     }
     if len(tests[best]) < 2:
-        return {model: {"difference": given[0]} for model, given in pairs.items()}
+        return {model: (given[0], None, None) for model, given in pairs.items()}
     found = {model: corrected_test(given, test_over_train) for model, given in pairs.items()}
     ps = holm([one.p for one in found.values()])
     return {
-        model: {"difference": one.difference, "interval": (one.low, one.high), "p": p}
+        model: (one.difference, (one.low, one.high), p)
         for (model, one), p in zip(found.items(), ps, strict=True)
     }
 

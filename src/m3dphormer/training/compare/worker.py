@@ -25,6 +25,8 @@ from m3dphormer.training.own_code import import_file
 from m3dphormer.training.resident import peak_resident, reset_peak
 from m3dphormer.training.settings import resolve
 
+TASK = ("dataset", "root", "model", "metric", "settings", "seeds")
+
 
 def main() -> None:
     """Do what the JSON object in the first argument asks for."""
@@ -32,25 +34,35 @@ def main() -> None:
     warnings.simplefilter("ignore")  # the parent has loaded the graph, and told what there is
     task = json.loads(sys.argv[1])
     torch.set_num_threads(task["threads"])
-    for path in task["imports"]:
-        import_file(path)
-    try:
-        for row in rows(task):
-            print(json.dumps(row), flush=True)
-    except UserError as error:
-        print(json.dumps({"failed": str(error)}), flush=True)
+    for row in rows(task):
+        print(json.dumps(row), flush=True)
 
 
 def rows(task: Mapping[str, Any]) -> Iterator[Row]:
-    """Train seed after seed; the columns of ``runs.NUMBERS``."""
-    model, settings = task["model"], task["settings"]
+    """A row for each seed, with the columns of ``runs.NUMBERS``; the last may say ``failed``."""
+    try:
+        for path in task["imports"]:
+            import_file(path)
+        yield from _train(**{name: task[name] for name in TASK})
+    except UserError as error:
+        yield {"failed": str(error)}
+
+
+def _train(
+    dataset: str,
+    root: str | None,
+    model: str,
+    metric: str,
+    settings: dict[str, Any],
+    seeds: list[int],
+) -> Iterator[Row]:
     before: int | None = None
-    for seed in task["seeds"]:
-        data = load(task["dataset"], root=task["root"], split=seed)
+    for seed in seeds:
+        data = load(dataset, root=root, split=seed)
         check_fits(model, resolve(model, settings)[0], data)
         now = _resident()
         before = now if before is None else before
-        clf = NodeClassifier(model, seed=seed, metric=task["metric"], **settings)
+        clf = NodeClassifier(model, seed=seed, metric=metric, **settings)
         began = time.perf_counter()
         clf.fit(data)
         seconds = time.perf_counter() - began
