@@ -32,6 +32,6 @@ def test_what_the_paper_does_not_say_is_none() -> None:
     assert paper_score("mlp", "cora") is None
 
 
-def test_z_counts_standard_errors_of_the_difference() -> None:
+def test_z_counts_the_papers_standard_deviations() -> None:
     assert Score(80.0, 2.0).z(85.0) == 2.5
     assert Score(80.0, 2.0).z(80.0) == 0
