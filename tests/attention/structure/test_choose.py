@@ -41,6 +41,8 @@ def additive(width: int, heads: int) -> AdditiveWeights:
         ("l2", GCNWeights(nn.Linear(8, 8), 2), "degrees"),
         ("c3", dot(8, 2), "plain"),
         ("g2", dot(8, 2), "plain"),
+        ("g1", dot(8, 2), "complete"),
+        ("c2", dot(8, 2), "complete"),
     ],
 )
 def test_masks_of_the_paper_have_forms_of_their_own(mask: str, weights: Weights, name: str) -> None:

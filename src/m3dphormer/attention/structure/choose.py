@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from m3dphormer.attention.complete import complete_of
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import classes, forms, star
 from m3dphormer.attention.structure.forms import (
@@ -74,6 +75,12 @@ RULES = (
         "real nodes project queries alone: heads x classes is at least the width",
         lambda weights, mask: classes.classes_of(mask) is not None,
         classes.by_queries,
+    ),
+    Rule(
+        "complete",
+        "everyone sees the same keys: no list of all pairs",
+        lambda weights, mask: complete_of(mask) is not None,
+        forms.plain_dot,
     ),
     Rule("plain", "no structure known for this mask", lambda weights, mask: True, forms.plain_dot),
 )
