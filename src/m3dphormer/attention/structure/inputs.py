@@ -129,7 +129,7 @@ def _mean_matrices(groups: Sequence[Group], x: Tensor) -> tuple[Tensor, Tensor]:
 def _with_values(matrix: Tensor, values: Tensor) -> Tensor:
     """A CSR with the same places and other values."""
     places = matrix.crow_indices(), matrix.col_indices()
-    return torch.sparse_csr_tensor(*places, values, matrix.shape)
+    return torch.sparse_csr_tensor(*places, values, matrix.shape, check_invariants=False)
 
 
 class _Project(torch.autograd.Function):
