@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import runpy
 import sys
 import warnings
 from dataclasses import asdict
@@ -16,10 +14,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from m3dphormer.errors import UserError, UserNotice, notice
+from m3dphormer.errors import UserError, UserNotice, notice, unknown
+from m3dphormer.experiments.ablations import EXPERIMENTS, run_ablations, summarise
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
+from m3dphormer.experiments.provenance import provenance
 from m3dphormer.graph import datasets as list_datasets
+from m3dphormer.models import list_models
 from m3dphormer.plots.audit import audit_figure
+from m3dphormer.plots.compare import compare_figure
 from m3dphormer.plots.tune import tune_figure
 from m3dphormer.report import write_report
 from m3dphormer.theory import audit as audit_graph
@@ -33,7 +35,10 @@ from m3dphormer.training import (
 )
 from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
+from m3dphormer.training.compare import compare as compare_models
+from m3dphormer.training.compare import comparison_table
 from m3dphormer.training.forecast import plan_tables
+from m3dphormer.training.own_code import import_file
 
 if TYPE_CHECKING:
     from m3dphormer.training.study import Ended
@@ -121,7 +126,7 @@ def train(
 ) -> None:
     """Train a model over several seeds; the best validation epoch gives the test score."""
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     chosen = parse_settings(settings or [])
     if patience is not None:
         chosen["patience"] = patience
@@ -171,7 +176,7 @@ def predict(
     """Predict the labels of a graph's nodes, also of nodes that were not there in training."""
     _check_writable(out, (".csv",))
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     table = predict_run(run, data, ensemble=ensemble, root=root, device=device)
     if out is not None:
         write_table(Path(out), table)
@@ -200,7 +205,7 @@ def report(
     """Write the report of a run: one HTML page with scores, curves, gates, masks and nodes."""
     _check_writable(out, (".html",))
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     written = write_report(run, root=root, out=out, audit=audit)
     if as_json:
         _print_json(asdict(written))
@@ -291,7 +296,7 @@ def tune(
         typer.Option(help="URL of a database for several machines; default: SQLite in --out."),
     ] = None,
     study: Annotated[str | None, typer.Option(help="The study's name in the database.")] = None,
-    minutes: Annotated[float, typer.Option(help="No trial begins after that.")] = math.inf,
+    minutes: Annotated[float | None, typer.Option(help="No trial begins after that.")] = None,
     metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,
@@ -300,7 +305,7 @@ def tune(
     from m3dphormer.training.tune import tune as tune_run  # needs the extra 'tune'
 
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     chosen = parse_settings(settings or [])
     if epochs is not None:
         chosen["epochs"] = epochs
@@ -327,6 +332,56 @@ def tune(
         _print_tuned(tuned)
     if tuned.interrupted:
         _fail("interrupted; the same command goes on", INTERRUPTED)
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    models: Annotated[str, typer.Option(help="Comma-separated, or all.")],
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    trials: Annotated[
+        int, typer.Option("--tune", help="Tune every model first, with so many trials.")
+    ] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting for all models, key=value.")
+    ] = None,
+    imports: Imports = None,
+    root: Root = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder for runs and figure; default compare/NAME.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train several models on the same splits, and tell which differ; the same command goes on."""
+    for path in imports or []:
+        import_file(path)
+    try:
+        found = compare_models(
+            dataset,
+            list_models() if models == "all" else _listed(models),
+            seeds=seeds,
+            settings=parse_settings(settings or []),
+            trials=trials,
+            root=root,
+            out=out,
+            metric=metric,
+            imports=imports or [],
+            origin={"command": " ".join(["m3dphormer", *sys.argv[1:]]), **provenance()},
+            watch=lambda line: print(line, file=sys.stderr),
+        )
+    except KeyboardInterrupt:
+        _fail("interrupted; what is finished is kept, the same command goes on", INTERRUPTED)
+    folder = Path(found.models[0].run)
+    compare_figure(asdict(found)).savefig(folder / "compare.png", dpi=150)
+    if as_json:
+        _print_json(asdict(found))
+        return
+    console = _console()
+    console.print(f"{found.dataset}, best by validation: {found.best}", highlight=False)
+    console.print(_table(comparison_table(found)))
+    written = f"Written: {folder}/runs.csv, comparison.json, compare.png"
+    console.print(written, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -358,6 +413,43 @@ def bench(
     console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
 
 
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
+    graphs: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    variants: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    settings: Settings = None,
+    root: Root = None,
+    out: Annotated[str, typer.Option(help="Folder for ablations.csv.")] = "results",
+    as_json: AsJson = False,
+) -> None:
+    """Train what a table of the paper tells of and print it beside the paper's numbers."""
+    if what not in EXPERIMENTS:
+        raise unknown("experiment", what, EXPERIMENTS)
+    experiment, quiet = EXPERIMENTS[what], as_json or not sys.stderr.isatty()
+    rows = run_ablations(
+        _listed(graphs) if graphs else experiment.datasets,
+        Path(out) / "ablations.csv",
+        variants=_listed(variants) if variants else experiment.variants,
+        seeds=seeds,
+        root=root,
+        settings=parse_settings(settings or []),
+        watch=lambda line: None if quiet else print(line, file=sys.stderr),
+    )
+    table = summarise(rows)
+    if as_json:
+        _print_json({"what": what, "rows": json.loads(table.to_json(orient="records"))})
+        return
+    console = _console()
+    console.print(_table(table))
+    console.print(f"\nWritten: {out}/ablations.csv", highlight=False)
+
+
 def _try_report(run: str, root: str | None) -> str | None:
     """The report at the end of a training; whatever goes wrong with it, the run is safe."""
     try:
@@ -365,16 +457,6 @@ def _try_report(run: str, root: str | None) -> str | None:
     except Exception as error:
         notice(f"No report was written: {error or type(error).__name__}; the run is in {run}.")
         return None
-
-
-def _import_file(path: str) -> None:
-    """Run a Python file of the user's for what it registers."""
-    if not Path(path).is_file():
-        raise UserError(f"No file {path!r} to import; check the path.")
-    try:
-        runpy.run_path(path)
-    except Exception as error:
-        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _check_writable(path: str | None, suffixes: tuple[str, ...]) -> None:

@@ -127,7 +127,7 @@ def test_masks_are_those_of_the_experts_and_audited_on_the_runs_clusters(
 def test_a_large_graph_is_audited_when_asked(
     plain_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(masks, "AUDITED_PAIRS", 10)
+    monkeypatch.setattr(masks, "AUDITED_NODES", 10)
     report = gather(plain_run)
     assert report.audit is None
     assert report.missing[0].endswith(f"m3dphormer report {plain_run} --audit")

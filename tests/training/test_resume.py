@@ -136,6 +136,43 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, epoch: int, out: str | None = Non
     return str(raised.value)
 
 
+def begin_without_end(out: Path) -> BaseProcess:
+    process = start(out, settings={**SETTINGS, "epochs": 10**6}, checkpoint=0.0)
+    while not (out / "seed0" / "checkpoint.safetensors").is_file():
+        assert process.is_alive()
+        time.sleep(0.05)
+    return process
+
+
+def test_a_run_that_is_still_trained_is_not_gone_on_with() -> None:
+    run = Path("run")
+    process = begin_without_end(run)
+    with pytest.raises(UserError) as raised:
+        m3d.train("hierarchy", out="run", resume=True)
+    assert str(raised.value) == (
+        "run is being trained by another process; wait for it or choose another --out."
+    )
+    assert process.is_alive()
+    process.kill()
+    process.join()
+    assert m3d.train("hierarchy", out="run", resume=True, minutes=0.001).scores  # the lock is gone
+    assert not list(run.rglob("*lock*"))
+
+
+def test_of_two_runs_that_begin_in_one_folder_the_second_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = begin_without_end(Path("run"))
+    os.kill(process.pid or 0, signal.SIGSTOP)
+    before = told(Path("run"))
+    monkeypatch.setattr("m3dphormer.training.run._new_folder", lambda out, name: Path("run"))
+    with pytest.raises(UserError, match="run is being trained by another process"):
+        m3d.train("hierarchy", **ASKED, out="run")
+    assert told(Path("run")) == before
+    process.kill()
+    process.join()
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, in memory."""

@@ -38,7 +38,7 @@ class Attention:
     Args:
         expert: The expert's name.
         role: [k] what each key is: nodes, clusters, classes or virtual.
-        key: [k] its number among those of its role.
+        key: [k] its number among those of its role; of a class node, its class.
         weights: [k, H], columns that sum to 1.
     """
 

@@ -61,10 +61,10 @@ class Neighbours:
 
     def matrix(self, values: Tensor) -> Tensor:
         """[N, N] as a CSR tensor."""
-        n = len(self.indptr) - 1
+        n, places = len(self.indptr) - 1, (self.indptr, self.columns)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse tensors a beta
-            return torch.sparse_csr_tensor(self.indptr, self.columns, values, (n, n))
+            return torch.sparse_csr_tensor(*places, values, (n, n), check_invariants=False)
 
 
 def edges(data: Data, *, loops: bool) -> Tensor:

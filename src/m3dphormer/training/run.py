@@ -1,6 +1,6 @@
 """A run: one model on one graph over several seeds, in a folder that tells the whole story.
 
-config.json, summary.json
+config.json, summary.json; report.html, by the command
 seed0/  metrics.jsonl, model.json, graph.npz, weights.safetensors, predictions.csv, result.json;
         until result.json is there, two checkpoints to go on from
 seed1/  ...
@@ -25,9 +25,11 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import class_count, load
+from m3dphormer.models.settings import at_least, positive
+from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
-from m3dphormer.training.files import is_empty, read_json, write_json, write_table
+from m3dphormer.training.files import is_empty, read_json, sweep, write_json, write_table
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
@@ -102,10 +104,9 @@ def train(
         seeds = begun.record["seeds"] if seeds is None else seeds
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
-    if seeds < 1:
-        raise UserError(f"The 'seeds' parameter must be an int of at least 1. Got {seeds}.")
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"The 'minutes' parameter must be a float above 0. Got {minutes:g}.")
+    at_least(1).check("seeds", seeds)
+    if minutes is not None:
+        positive().check("minutes", minutes)
     configs = resolve(model, settings)
     metric = check_metric(metric or first.metric, class_count(first))
     if not force and device == "cpu":
@@ -125,7 +126,7 @@ def train(
         "versions": _versions(),
     }
     if begun is None:
-        folder = _new_folder(out, f"{first.name}-{model}")
+        folder = _new_folder(out, f"{first.name}-{model.replace('*', '-star')}")
         if resume:
             notice(
                 f"No run of {model} on {first.name} to go on with; a new one begins in {folder}."
@@ -135,7 +136,10 @@ def train(
         if begun.finished:
             notice(f"{folder} is finished; nothing is left to do.")
             return Summary(**read_json(folder / "summary.json"))
-    with _told_how_to_go_on(folder):
+    with _told_how_to_go_on(folder), Alone(folder) as alone:
+        if begun is not None:
+            alone.take()
+            sweep(folder)
         best: list[Epoch] = []
         took: list[float] = []
         for seed in range(seeds):
@@ -152,7 +156,7 @@ def train(
                 )
                 data = first if seed == 0 else load(dataset, root=root, split=seed)
                 left = math.inf if minutes is None else (60 * minutes - sum(took)) / (seeds - seed)
-                _train_seed(clf, data, folder, record, kept, left)
+                _train_seed(clf, data, alone, record, kept, left)
             kept.remove()
             result = read_json(place / "result.json")
             best.append(Epoch(**result["best"]))
@@ -188,12 +192,13 @@ def _summary(
 def _train_seed(
     clf: NodeClassifier,
     data: Data,
-    folder: Path,
+    alone: Alone,
     record: Mapping[str, Any],
     checkpoint: Checkpoint,
     seconds: float,
 ) -> None:
     """Fit one seed, or go on with it; its folder appears with the first epoch."""
+    folder = alone.folder
     place = folder / f"seed{clf.seed}"
     metrics = place / "metrics.jsonl"
 
@@ -201,6 +206,7 @@ def _train_seed(
         if epoch.epoch == 1:
             if not (folder / "config.json").is_file():
                 write_json(folder / "config.json", record)
+            alone.take()
             place.mkdir(exist_ok=True)
         with metrics.open("w" if epoch.epoch == 1 else "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(epoch)) + "\n")
@@ -209,7 +215,7 @@ def _train_seed(
     try:
         clf.fit(data, log, checkpoint, seconds)
     except (UserError, KeyboardInterrupt) as error:
-        if not hasattr(clf, "memory_"):
+        if isinstance(error, BeingTrained) or not hasattr(clf, "memory_"):
             raise
         _save_seed(clf, data, place)
         what = str(error).rstrip(".") or f"interrupted after epoch {len(clf.history_)}"

@@ -71,5 +71,5 @@ def _cells(
                 x=x + cell / 2,
                 y=y + cell / 2 + 4,
                 text_anchor="middle",
-                class_="deep" if share > 0.3 else "strong",
+                class_="deep" if share > 0.45 else "strong",
             )
