@@ -195,7 +195,7 @@ def test_compare_prints_a_line_a_run_and_a_table_and_goes_on(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite, "in_a_process", worker.rows)
-    asked = ["compare", "hierarchy", "--models", "mowst,gcn-moe", *TINY]
+    asked = ["compare", "hierarchy", "--models", "mowst,gcn-moe", *TINY, "--set", "layers=2"]
     code, out, err = command(*asked)
     assert code == 0
     assert [line.split(": ")[0] for line in err.splitlines()] == [

@@ -1,9 +1,12 @@
-"""GCN-MoE: in every layer a node takes the k graph convolutions that its gate chooses.
+"""GCN-MoE: in every hidden layer a node takes the k graph convolutions that its gate chooses.
 
 Wang et al., "Graph Mixture of Experts" (NeurIPS 2023): experts see one hop or two, the gate is the
 noisy top-k of Shazeer et al. (2017), and an extra loss asks that the experts be used alike:
 
-    h' = ReLU(mean_i or sum_i  gate_i(h) BatchNorm(A^hops_i h W_i)),  A = D^-1/2 (A + I) D^-1/2
+    h' = ReLU(mean_i or sum_i  gate_i(h) (A^hops_i h W_i + b_i)),  A = D^-1/2 (A + I) D^-1/2
+
+As in the authors' network for nodes, the last layer is a single convolution and no norm is used;
+their network for graphs has a BatchNorm in every expert (``norm="batch"``).
 """
 
 from __future__ import annotations
@@ -30,18 +33,22 @@ class GCNMoEConfig(ModelConfig):
     """Settings of GCN-MoE.
 
     Args:
+        layers: All convolutions, the last one without experts.
         experts: How many a layer has.
         one_hop: How many of them see one hop; the others see two.
         k: How many a node takes.
         coef: Weight of the loss of balance.
         reduce: "mean" over all experts, so that k < experts shrinks what comes out, or "sum".
+        norm: "none", or "batch" for a BatchNorm in every expert, in place of its bias.
     """
 
+    layers: int = setting(2, at_least(2), search=(2, 3, 4))
     experts: int = setting(4, at_least(2), search=(3, 4, 5))
     one_hop: int = setting(2, at_least(0))
     k: int = setting(2, at_least(1))
     coef: float = setting(1.0, between(0, 1000))
     reduce: str = setting("mean", one_of("mean", "sum"))
+    norm: str = setting("none", one_of("none", "batch"))
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("one_hop", self.one_hop)):
@@ -75,6 +82,17 @@ class NoisyTopK(nn.Module):
         return gates, (gates > 0).sum(dim=0).to(gates)
 
 
+class Bias(nn.Module):
+    """h + b."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.bias
+
+
 class Layer(nn.Module):
     """The experts side by side in one matrix, so that a norm by column is a norm by expert."""
 
@@ -84,7 +102,7 @@ class Layer(nn.Module):
         width = config.experts * config.hidden
         self.gate = NoisyTopK(inputs, config.experts, config.k)
         self.linear = nn.Linear(inputs, width, bias=False)
-        self.norm = nn.BatchNorm1d(width)
+        self.norm = nn.BatchNorm1d(width) if config.norm == "batch" else Bias(width)
 
     def forward(self, h: State, around: Weighted) -> tuple[Tensor, Tensor, Tensor]:
         """The next state [N, hidden], the gates [N, experts] and the loss of balance."""
@@ -100,16 +118,16 @@ class Layer(nn.Module):
 
 @register_model("gcn-moe")
 class GCNMoE(Model):
-    """Layers of experts and a linear classifier."""
+    """Layers of experts and a convolution that gives the logits."""
 
     config_type = GCNMoEConfig
 
     def __init__(self, features: int, classes: int, config: GCNMoEConfig) -> None:
         super().__init__(features, classes, config)
         self.config = config
-        widths = [features, *[config.hidden] * (config.layers - 1)]
+        widths = [features, *[config.hidden] * (config.layers - 2)]
         self.layers = nn.ModuleList(Layer(width, config) for width in widths)
-        self.classifier = nn.Linear(config.hidden, classes)
+        self.last = GCNLayer(config.hidden, classes)
         far = config.experts - config.one_hop
         self.gate_names = tuple(
             f"{hops}hop_{i + 1}"
@@ -122,22 +140,23 @@ class GCNMoE(Model):
         return features(data.x, ()), GCNLayer.surroundings(data, loops=True)
 
     def run(self, graph: ConvGraph) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits [N, C], gates [layers, N, experts] and the mean loss of balance."""
-        h: State = graph[0]
+        """Logits [N, C], gates [layers - 1, N, experts] and the mean loss of balance."""
+        h: State
+        h, around = graph
         gates, balances = [], []
         for layer in self.layers:
-            out, gate, balance = layer(h, graph[1])
+            out, gate, balance = layer(h, around)
             h = dropout(out, self.config.dropout, self.training)
             gates.append(gate)
             balances.append(balance)
-        return self.classifier(h), torch.stack(gates), torch.stack(balances).mean()
+        return self.last(h, around), torch.stack(gates), torch.stack(balances).mean()
 
     def forward(self, graph: ConvGraph) -> Tensor:
         """Logits of the nodes, [N, C]."""
         return self.run(graph)[0]
 
     def gates(self, graph: ConvGraph) -> Tensor:
-        """How much of each expert a node takes, [layers, N, experts]."""
+        """How much of each expert a node takes, [layers - 1, N, experts]."""
         return self.run(graph)[1]
 
     def loss(self, graph: ConvGraph, data: Data) -> Tensor:

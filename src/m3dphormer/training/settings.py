@@ -76,7 +76,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, object]:
 
 
 def _parse_value(name: str, text: str) -> object:
-    if name == "experts":
+    if name == "experts" and not text.isdigit():  # names of masks; elsewhere a number
         return [part.strip(" '\"") for part in text.strip("[]").split(",")]
     try:
         return tomllib.loads(f"value = {text}")["value"]

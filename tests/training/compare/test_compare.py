@@ -11,7 +11,7 @@ from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.training.compare import compare, suite, worker
 from m3dphormer.training.compare.runs import Row, Runs
 
-TINY: dict[str, Any] = {"epochs": 3, "hidden": 8, "layers": 1}
+TINY: dict[str, Any] = {"epochs": 3, "hidden": 8}
 MODELS = ("mowst", "gcn-moe")
 
 
