@@ -21,7 +21,7 @@ from m3dphormer.masks.regions import Edges
 FRESH_FROM = 32 * 2**20  # bytes from which glibc asks the system for every tensor anew
 FORMAT = 2
 ROWS, WIDTH, HEADS, DEGREE = 8192, 64, 2, 8
-RING = 8  # tensors of 4 MB that are read in turn: together more than a core's own cache holds
+RING = 4  # tensors of 8 MB that are read in turn: together more than a core's own cache holds
 SHARE = 0.15  # seconds for each rate
 
 
@@ -71,7 +71,7 @@ def measure_rates() -> Rates:
 
     state, weight = normal(ROWS, WIDTH), normal(WIDTH, WIDTH)
     keys = torch.randint(ROWS, (2, ROWS * DEGREE), generator=draw)
-    ring, large = normal(RING, 2**20), normal(2 * FRESH_FROM // 4)
+    ring, large = normal(RING, 2**21), normal(2 * FRESH_FROM // 4)
     pairs = normal(ROWS * DEGREE, WIDTH)
     few = torch.ones(4, requires_grad=True)
     mask = _mask(keys)

@@ -76,7 +76,7 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
         holes=holes,
         flops=16 * cut.area * shape.width * (2 if wide else 1),
         calls=70,
-    ).writes(matrix, 12 + 3 * shape.additive)
+    ).writes(matrix, (12 if cut.full else 20) + 3 * shape.additive)  # filling takes a mask as well
     return work.writes(2 * NUMBER * entries, HASH_WRITTEN / 8) if shape.dropped else work
 
 
