@@ -64,14 +64,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 
 
 def told(run: Path) -> dict[str, Any]:
-    """All that a run says, apart from seconds and its own name."""
+    """All that a run says, apart from what was measured and its own name."""
     content: dict[str, Any] = {}
     for path in sorted(run.rglob("*")):
         name = str(path.relative_to(run))
         if path.suffix == ".json":
-            content[name] = _timeless(json.loads(path.read_text()))
+            content[name] = _lasting(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
-            content[name] = [_timeless(json.loads(line)) for line in path.open()]
+            content[name] = [_lasting(json.loads(line)) for line in path.open()]
         elif path.suffix == ".npz":
             content[name] = {key: array.tobytes() for key, array in np.load(path).items()}
         elif path.is_file():
@@ -79,10 +79,10 @@ def told(run: Path) -> dict[str, Any]:
     return content
 
 
-def _timeless(value: Any) -> Any:
+def _lasting(value: Any) -> Any:
     if isinstance(value, dict):
-        timed = ("seconds", "seed_seconds", "run")
-        return {key: _timeless(one) for key, one in value.items() if key not in timed}
+        measured = ("seconds", "seed_seconds", "peak_bytes", "run")
+        return {key: _lasting(one) for key, one in value.items() if key not in measured}
     return value
 
 
@@ -134,6 +134,43 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, epoch: int, out: str | None = Non
         with pytest.raises(KeyboardInterrupt) as raised:
             m3d.train("hierarchy", **ASKED, out=out, checkpoint=0.0)
     return str(raised.value)
+
+
+def begin_without_end(out: Path) -> BaseProcess:
+    process = start(out, settings={**SETTINGS, "epochs": 10**6}, checkpoint=0.0)
+    while not (out / "seed0" / "checkpoint.safetensors").is_file():
+        assert process.is_alive()
+        time.sleep(0.05)
+    return process
+
+
+def test_a_run_that_is_still_trained_is_not_gone_on_with() -> None:
+    run = Path("run")
+    process = begin_without_end(run)
+    with pytest.raises(UserError) as raised:
+        m3d.train("hierarchy", out="run", resume=True)
+    assert str(raised.value) == (
+        "run is being trained by another process; wait for it or choose another --out."
+    )
+    assert process.is_alive()
+    process.kill()
+    process.join()
+    assert m3d.train("hierarchy", out="run", resume=True, minutes=0.001).scores  # the lock is gone
+    assert not list(run.rglob("*lock*"))
+
+
+def test_of_two_runs_that_begin_in_one_folder_the_second_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = begin_without_end(Path("run"))
+    os.kill(process.pid or 0, signal.SIGSTOP)
+    before = told(Path("run"))
+    monkeypatch.setattr("m3dphormer.training.run._new_folder", lambda out, name: Path("run"))
+    with pytest.raises(UserError, match="run is being trained by another process"):
+        m3d.train("hierarchy", **ASKED, out="run")
+    assert told(Path("run")) == before
+    process.kill()
+    process.join()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Our scheme: one pass over each row's keys for all heads, no [m, H, d_h] tensor ever.
 
-On the CPU in float32 and float64 the kernels of ``csrc/``; elsewhere, and where they could not be
-built, torch code in bounded memory (``chunked.py``). The numbers are the same.
+On the CPU in float32 and float64 the kernels of ``csrc/``, and without a list of all pairs where
+everyone sees the same keys (``complete.py``, ``slabs.py``). Elsewhere, and where the kernels could
+not be built, torch code in bounded memory (``chunked.py``). The numbers are the same.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from torch import Tensor
 from m3dphormer.attention import native
 from m3dphormer.attention import ops as ops  # registers the operators
 from m3dphormer.attention.chunked import chunked
+from m3dphormer.attention.complete import complete, complete_of, serves
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.order import index_of
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
+from m3dphormer.attention.slabs import LISTED, in_slabs
 from m3dphormer.errors import UserError
 from m3dphormer.masks import Mask
 
@@ -30,13 +33,17 @@ def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Ten
                 f"{tensor.device} and {v.dtype} on {v.device}."
             )
     known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
+    if known and isinstance(scores, DotScores) and serves(scores, v, mask, dropout):
+        return complete(scores, v, mask)
     if not known or not native.ready():
         return chunked(scores, v, mask, dropout)
-    index = index_of(mask)
     drop = (dropout.p, dropout.seed, dropout.call) if dropout is not None else (0.0, 0, 0)
-    out: Tensor
+    operator, rest = "dot", [*drop]
     if isinstance(scores, AdditiveScores):
-        out, _ = torch.ops.m3dphormer.additive(*pair, v, *index, *drop, scores.slope)
-    else:
-        out, _ = torch.ops.m3dphormer.dot(*pair, v, *index, *drop)
+        operator, rest = "additive", [*drop, scores.slope]
+    block = complete_of(mask)
+    if block is not None and mask.nnz > LISTED:
+        return in_slabs(operator, *pair, v, block, *rest)
+    out: Tensor
+    out, _ = getattr(torch.ops.m3dphormer, operator)(*pair, v, *index_of(mask), *rest)
     return out

@@ -44,12 +44,19 @@ class Network:
     parameters: int
     dropped: bool  # features
     skip: bool  # the input is dropout(z + ReLU(z))
+    ffn: bool
+    twins: int  # rows of ``leave_one_out``
     experts: Sequence[Expert]
 
     @property
+    def rows(self) -> int:
+        """T, and the twins."""
+        return self.layout.total + self.twins
+
+    @property
     def state(self) -> int:
-        """Bytes of [T, hidden]."""
-        return NUMBER * self.layout.total * self.width
+        """Bytes of [T, hidden], twins included."""
+        return NUMBER * self.rows * self.width
 
 
 def works(network: Network, data: Data, scheme: str) -> list[Work]:
@@ -58,7 +65,7 @@ def works(network: Network, data: Data, scheme: str) -> list[Work]:
     by_structure = scheme == DEFAULT_SCHEME and native.ready()
     parts = [_data(data), _weights(network), _input(network, data, by_structure)]
     for layer in range(network.layers):
-        if not by_structure:
+        if not by_structure or network.twins:
             parts += _plain_layer(network, scheme, first=layer == 0)
         else:
             again = layer < network.layers - structure.kept_layers(like)
@@ -109,9 +116,9 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
 
 
 def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
-    """Norm, gates and residual; each expert; the gated sum."""
+    """Norm, gates and residual; each expert; what twins add; the gated sum; its FFN."""
     state, count = network.state, len(network.experts)
-    products = STEP * network.layout.total * network.width * (network.width + count)
+    products = STEP * network.rows * network.width * (network.width + count)
     start = Work(
         kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=40
     ).writes(state, 26)
@@ -122,7 +129,7 @@ def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
         parts += attention if first else [planner.without_index(work) for work in attention]
     kept = (1 + network.dropped) * state
     end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=30)
-    return [*parts, end.writes(state, 16 + 6 * count)]
+    return [*parts, *_twins(network), end.writes(state, 16 + 6 * count), *_ffn(network)]
 
 
 def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
@@ -133,9 +140,37 @@ def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
         kept=kept,
         forward=kept,
         backward=2 * network.state,
-        flops=STEP * expert.projections * network.layout.total * network.width**2,
+        flops=STEP * expert.projections * network.rows * network.width**2,
         calls=50,
     ).writes(network.state, 5 * expert.projections + 4)
+
+
+def _twins(network: Network) -> list[Work]:
+    """What training nodes read and twins are told, and the answers with both."""
+    if not network.twins:
+        return []
+    heads = max(expert.shape.heads for expert in network.experts)
+    scored = NUMBER * network.twins * heads * network.layout.classes  # [n, H, C]
+    twins = NUMBER * network.twins * network.width  # [n, hidden]
+    kept = 4 * scored + 8 * twins + network.state
+    work = Work(kept=kept, forward=kept + 2 * scored, backward=2 * scored + 4 * twins, calls=120)
+    return [work.writes(scored, 12).writes(twins, 24).writes(network.state, 4)]
+
+
+def _ffn(network: Network) -> list[Work]:
+    """The norm, its two products with ReLU between them, dropout and the sum."""
+    if not network.ffn:
+        return []
+    state = network.state
+    kept = (7 + network.dropped) * state  # [T, 4 hidden] once, after ReLU
+    work = Work(
+        kept=kept,
+        forward=kept + 4 * state,
+        backward=9 * state,
+        flops=8 * STEP * network.rows * network.width**2,
+        calls=60,
+    )
+    return [work.writes(4 * state, 6).writes(state, 18)]
 
 
 def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Work]:
@@ -153,6 +188,7 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     parts.append(
         Work(forward=2 * state, backward=(count + 2) * state, calls=50).writes(state, 3 + count)
     )
+    parts += _ffn(network)
     return [planner.recomputed_work(parts, state)] if again else parts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from m3dphormer.errors import UserError, notice
-from m3dphormer.training.files import read_json, sweep
+from m3dphormer.training.files import read_json
 
 SAME = ("model", "metric", "seeds", "graph_hash")  # of a record, beside its settings
 NEAR = ("device", "threads", "versions")  # what may change the last bits
@@ -50,7 +50,6 @@ class Begun:
         for name, then, other in _differences(self.record, now, NEAR):
             words = f"{self.folder} was begun with {name}={then}, not {other}"
             notice(f"{words}; the last bits may differ.")
-        sweep(self.folder)
         return self.record
 
 

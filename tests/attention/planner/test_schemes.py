@@ -9,7 +9,7 @@ from torch import Tensor
 from graphs import random_graph
 from m3dphormer import masks
 from m3dphormer.attention import attend, attend_additive
-from m3dphormer.attention.planner import Shape, scheme_works
+from m3dphormer.attention.planner import Rates, Shape, peak, scheme_works, seconds
 from m3dphormer.attention.planner.work import Work
 
 HEADS, WIDTH = 2, 16
@@ -56,6 +56,26 @@ def test_fused_keeps_nothing_of_the_size_of_the_mask() -> None:
     shape = Shape(HEADS, WIDTH, additive=False, dropped=True)
     kept = [sum(work.kept for work in scheme_works("fused", m, shape)) for m in (thin, thick)]
     assert kept[0] == kept[1]
+
+
+def test_a_complete_mask_is_forecast_by_its_rows_where_torch_serves() -> None:
+    mask = masks.g1(random_graph(200)).widen(masks.c1(random_graph(200), clusters=20).layout)
+    shape = Shape(HEADS, WIDTH, additive=False, dropped=False)
+    (said,) = scheme_works("fused", mask, shape)
+    got = kept_bytes("fused", mask, additive=False, dropout=0.0)
+    assert said.index == 0
+    assert said.kept == pytest.approx(got, rel=0.01)
+
+
+@pytest.mark.parametrize("additive", [False, True])
+def test_no_forecast_of_a_complete_mask_grows_with_its_pairs(additive: bool) -> None:
+    data = random_graph(60)
+    data.num_nodes = 10**6  # 10^12 pairs
+    for dropped in (False, True):
+        shape = Shape(HEADS, WIDTH, additive, dropped)
+        works = scheme_works("fused", masks.g1(data), shape)
+        assert peak(works) < 50 * 4 * 10**6 * WIDTH
+        assert seconds(works, Rates(1e11, 1e9, 1e9, 1e9, 1e9, 1e-5)) > 100
 
 
 def test_a_tensor_is_fresh_where_glibc_asks_the_system() -> None:

@@ -66,6 +66,16 @@ def test_a_run_that_was_ended_goes_on_where_it_was(tmp_path: Path) -> None:
     assert done == ["hierarchy, split 0", "hierarchy, split 1"]
     pd.testing.assert_frame_equal(again, second)
     assert {"command", "commit", "machine"} <= set(again)
+    assert again["epochs"][:3].tolist() == [2, 2, 2]
+
+
+def test_a_split_that_lacks_a_mask_is_run_again_below_its_old_rows(tmp_path: Path) -> None:
+    target, work = tmp_path / "levels.csv", tmp_path / "work"
+    first = run_levels(["hierarchy"], target, splits=1, work=work, settings=TINY)
+    first[first["what"] != "g1"].assign(accuracy=0.0).to_csv(target, index=False)
+    again = run_levels(["hierarchy"], target, splits=1, work=work, settings=TINY)
+    assert again["what"].tolist() == [*first["what"].drop(2), *first["what"]]
+    pd.testing.assert_frame_equal(summarise(again), summarise(first))
 
 
 def test_intervals_are_over_splits_and_the_overall_mean_over_cells() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from m3dphormer.attention.planner.cuts import cuts_of
 from m3dphormer.attention.planner.schemes import Shape, fused_work
 from m3dphormer.attention.planner.work import NUMBER, Work, together
 from m3dphormer.attention.structure.choose import choose
@@ -31,8 +30,16 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool, calls: 
         flops=STEP * projections * rows * shape.width**2,
         calls=calls,
     ).writes(state, 4 * projections + 3)
-    attention = fused_work(cuts_of(mask), rows, shape)
+    attention = fused_work(mask, rows, shape)
     return together(own, attention if index else replace(attention, index=0.0))
+
+
+def _by_degrees(mask: Mask, shape: Shape) -> Work:
+    """Values, and the answer once more, scaled."""
+    scaled = NUMBER * narrowed(mask).layout.total * shape.width
+    return together(
+        _by_rows(mask, shape, 1, index=True, calls=120), Work(kept=scaled, forward=scaled)
+    )
 
 
 def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
@@ -52,8 +59,10 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
+    "degrees": _by_degrees,
     "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True, calls=200),
     "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False, calls=80),
+    "complete": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
     "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
     "class scores": lambda mask, shape: _by_classes(mask, shape, queries=False),
     "class queries": lambda mask, shape: _by_classes(mask, shape, queries=True),

@@ -6,13 +6,14 @@ A pair is one entry of the mask; H heads of width d_h, d = H d_h. Numbers are fl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from m3dphormer.attention.complete import complete_of, parts_of
 from m3dphormer.attention.dual import memory_threshold
 from m3dphormer.attention.planner.cuts import Cut, cuts_of, whole
 from m3dphormer.attention.planner.rates import FRESH_FROM
 from m3dphormer.attention.planner.work import NUMBER, Work, together
+from m3dphormer.attention.slabs import LISTED
 from m3dphormer.masks import Mask
 
 HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two float64, a bool
@@ -80,20 +81,45 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
     return work.writes(2 * NUMBER * entries, HASH_WRITTEN / 8) if shape.dropped else work
 
 
-def fused_work(cuts: Sequence[Cut], rows: int, shape: Shape) -> Work:
+def fused_work(mask: Mask, rows: int, shape: Shape) -> Work:
     """Our kernels over any mask; q, k, v and the output are the layer's."""
-    nnz = sum(cut.nnz for cut in cuts)
+    complete = complete_of(mask) is not None
+    if complete and not shape.additive and not shape.dropped:
+        return _complete_work(cuts_of(mask)[0], shape)
     state = NUMBER * rows * shape.width
     per_head = NUMBER * rows * shape.heads
     given = (2 * per_head + state) if shape.additive else 3 * state
-    return Work(
-        index=INDEX * 4 * nnz,
+    work = Work(
+        index=INDEX * 4 * mask.nnz,
         kept=per_head,
         forward=per_head,
         backward=given + per_head,
-        attended=nnz * shape.width,
+        attended=mask.nnz * shape.width,
         calls=40,
     )
+    if not complete or mask.nnz <= LISTED:
+        return work
+    slab = INDEX * 2 * LISTED
+    slabs = Work(
+        forward=2 * slab + state,  # one is still there while the next is listed
+        backward=2 * slab + given,
+        calls=40 * mask.nnz / LISTED,
+    )
+    return together(replace(work, index=0.0), slabs.writes(slab, 3 * mask.nnz / LISTED))
+
+
+def _complete_work(cut: Cut, shape: Shape) -> Work:
+    """Torch's attention between two sets of rows; it keeps them head by head, and its answer."""
+    queries, keys = (NUMBER * rows * shape.width for rows in cut.shape)
+    per_head = NUMBER * cut.shape[0] * shape.heads
+    kept = 2 * queries + 2 * keys + per_head
+    return Work(
+        kept=kept,
+        forward=kept + queries,
+        backward=2 * queries + 2 * (1 + parts_of(shape.heads)) * keys,
+        flops=18 * cut.area * shape.width,
+        calls=40,
+    ).writes(queries, 8)
 
 
 def scheme_works(scheme: str, mask: Mask, shape: Shape) -> list[Work]:
@@ -101,7 +127,7 @@ def scheme_works(scheme: str, mask: Mask, shape: Shape) -> list[Work]:
     pairs = Work(index=2 * INDEX * mask.nnz)  # the CSR
     everything = whole(mask)
     if scheme == "fused":
-        return [fused_work(cuts_of(mask), mask.layout.total, shape)]
+        return [fused_work(mask, mask.layout.total, shape)]
     if scheme == "sparse":
         return [pairs, sparse_work(everything, shape)]
     if scheme == "dense":

@@ -8,9 +8,16 @@ from typing import Any
 
 from torch import Tensor
 
+from m3dphormer.attention.complete import complete_of
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import classes, forms, star
-from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, Form, Weights
+from m3dphormer.attention.structure.forms import (
+    AdditiveWeights,
+    DotWeights,
+    Form,
+    GCNWeights,
+    Weights,
+)
 from m3dphormer.masks import Mask
 
 
@@ -40,6 +47,12 @@ def _few_scores(weights: Weights, mask: Mask) -> bool:
 
 RULES = (
     Rule(
+        "degrees",
+        "the mask's degrees are the weights: nothing is read but values",
+        lambda weights, mask: isinstance(weights, GCNWeights),
+        forms.by_degrees,
+    ),
+    Rule(
         "short scores",
         "scores read the state through one vector a head instead of a projection",
         lambda weights, mask: isinstance(weights, AdditiveWeights),
@@ -62,6 +75,12 @@ RULES = (
         "real nodes project queries alone: heads x classes is at least the width",
         lambda weights, mask: classes.classes_of(mask) is not None,
         classes.by_queries,
+    ),
+    Rule(
+        "complete",
+        "everyone sees the same keys: no list of all pairs",
+        lambda weights, mask: complete_of(mask) is not None,
+        forms.plain_dot,
     ),
     Rule("plain", "no structure known for this mask", lambda weights, mask: True, forms.plain_dot),
 )

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.experiments.bench import cases, rivals
-from m3dphormer.experiments.resident import peak_resident, reset_peak
 from m3dphormer.graph import load
 from m3dphormer.masks import Mask, l2
 from m3dphormer.models import create_model
 from m3dphormer.training.loop import adam
+from m3dphormer.training.resident import peak_resident, reset_peak
 from m3dphormer.training.settings import TrainConfig
 
 Row = dict[str, Any]

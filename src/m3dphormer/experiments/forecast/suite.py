@@ -12,6 +12,7 @@ from m3dphormer.errors import UserError
 from m3dphormer.experiments.bench.cases import shape_of
 from m3dphormer.training import plan
 from m3dphormer.training.forecast import Forecast
+from m3dphormer.training.recipes import NONE
 
 LONGEST = 20.0  # seconds an epoch past which a scheme is not measured
 LARGEST = 12e9  # bytes past which it is not
@@ -27,7 +28,7 @@ def compare(graph: str, scheme: str, root: str | None) -> dict[str, Any]:
     """
     machine_rates(anew=True)
     settings = {**_settings(graph), "scheme": scheme}
-    said = plan(graph, settings=settings, root=root).schemes[scheme]
+    said = plan(graph, recipe=NONE, settings=settings, root=root).schemes[scheme]
     row = {
         "graph": graph,
         **settings,

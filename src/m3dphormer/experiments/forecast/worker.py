@@ -8,9 +8,9 @@ import sys
 from itertools import pairwise
 from typing import Any
 
-from m3dphormer.experiments.resident import peak_resident, reset_peak
 from m3dphormer.graph import load
 from m3dphormer.training import NodeClassifier
+from m3dphormer.training.resident import peak_resident, reset_peak
 
 
 def main() -> None:

@@ -12,10 +12,12 @@ AUCS = ("explains_auc", "predicts_auc")
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """One row a graph and mask (or way to join masks), and one over all, for each number.
 
-    ``low`` and ``high`` bound the mean over splits (Student's t); NaN for a single split. The last
-    rows are the mean AUC over all graphs and masks, with an interval over the splits they share.
+    Where a split was run more than once, its last rows count. ``low`` and ``high`` bound the mean
+    over splits (Student's t); NaN for a single split. The last rows are the mean AUC over all
+    graphs and masks, with an interval over the splits they share.
     """
-    numbers = rows.melt(
+    latest = rows.drop_duplicates(["dataset", "split", "what"], keep="last")
+    numbers = latest.melt(
         id_vars=["dataset", "split", "what"], value_vars=["accuracy", *AUCS], var_name="number"
     ).dropna(subset="value")
     table = [
