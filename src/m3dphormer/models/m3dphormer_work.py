@@ -70,7 +70,7 @@ def works(network: Network, data: Data, scheme: str) -> list[Work]:
         else:
             again = layer < network.layers - structure.kept_layers(like)
             parts += _structured_layer(network, first=layer == 0, again=again)
-    return [*parts, _end(network)]
+    return [*parts, _end(network), _remembered(data)]
 
 
 def _data(data: Data) -> Work:
@@ -82,7 +82,7 @@ def _data(data: Data) -> Work:
 
 def _weights(network: Network) -> Work:
     stored = NUMBER * network.parameters
-    return Work(index=STORED * stored, calls=20).writes(stored, STORED)
+    return Work(index=STORED * stored, calls=60).writes(stored, STORED)
 
 
 def _input(network: Network, data: Data, by_structure: bool) -> Work:
@@ -110,8 +110,8 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
         forward=2 * network.state,
         backward=2 * network.state,
         flops=2 * dense * nodes * features * network.width,
-        scattered=(2 * sparse + columns) * nnz * network.width,
-        calls=25,
+        warm=NUMBER * (2 * sparse + columns) * nnz * network.width,
+        calls=40,
     ).writes(network.state, 8)
 
 
@@ -120,7 +120,7 @@ def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
     state, count = network.state, len(network.experts)
     products = STEP * network.rows * network.width * (network.width + count)
     start = Work(
-        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=120
+        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=40
     ).writes(state, 26)
     parts = [start]
     for expert in network.experts:
@@ -128,7 +128,7 @@ def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
         attention = planner.scheme_works(scheme, expert.mask, expert.shape)
         parts += attention if first else [planner.without_index(work) for work in attention]
     kept = (1 + network.dropped) * state
-    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=60)
+    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=30)
     return [*parts, *_twins(network), end.writes(state, 16 + 6 * count), *_ffn(network)]
 
 
@@ -141,7 +141,7 @@ def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
         forward=kept,
         backward=2 * network.state,
         flops=STEP * expert.projections * network.rows * network.width**2,
-        calls=30,
+        calls=50,
     ).writes(network.state, 5 * expert.projections + 4)
 
 
@@ -179,14 +179,14 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     products = STEP * network.layout.total * network.width * (network.width + count)
     parts = [
         Work(
-            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=60
+            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=50
         ).writes(state, 12)
     ]
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)
         parts.append(work if first else planner.without_index(work))
     parts.append(
-        Work(forward=2 * state, backward=(count + 2) * state, calls=30).writes(state, 3 + count)
+        Work(forward=2 * state, backward=(count + 2) * state, calls=50).writes(state, 3 + count)
     )
     parts += _ffn(network)
     return [planner.recomputed_work(parts, state)] if again else parts
@@ -200,5 +200,10 @@ def _end(network: Network) -> Work:
         forward=network.state + 4 * logits,
         backward=network.state + 3 * logits,
         flops=STEP * network.layout.total * network.width * network.classes,
-        calls=80,
+        calls=170,
     ).writes(logits, 12)
+
+
+def _remembered(data: Data) -> Work:
+    """After the last epoch the centroids of the clusters, from a copy of the features."""
+    return Work(forward=NUMBER * data.x.numel())

@@ -26,7 +26,7 @@ from m3dphormer.models import Model, ModelConfig, model_type
 from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 
-FIRST_USE = 45_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
+FIRST_USE = 35_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
 
 
 @dataclass(frozen=True)
