@@ -316,14 +316,12 @@ def test_a_loss_that_is_not_a_number_keeps_the_best_weights(
 
 def test_minutes_are_shared_among_the_seeds() -> None:
     settings = {**SETTINGS, "epochs": 100_000}
-    began = time.perf_counter()
-    summary = m3d.train("hierarchy", seeds=2, settings=settings, minutes=1 / 60, out="run")
-    assert time.perf_counter() - began < 10
+    summary = m3d.train("hierarchy", seeds=2, settings=settings, minutes=4 / 60, out="run")
     assert len(summary.scores) == 2
-    for seed in range(2):
+    for seed, share in enumerate((2.0, 4.0)):
         lines = Path(f"run/seed{seed}/metrics.jsonl").read_text().splitlines()
-        assert json.loads(lines[-1])["seconds"] < 1
-        assert len(lines) > 1
+        before_last = json.loads(lines[-2])["seconds"]
+        assert before_last < share  # it had time for one more
 
 
 def test_minutes_must_be_more_than_none() -> None:
