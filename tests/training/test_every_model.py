@@ -13,7 +13,7 @@ import m3dphormer as m3d
 @pytest.mark.parametrize("name", m3d.list_models())
 def test_digits_are_learned_saved_and_loaded(name: str, tmp_path: Path) -> None:
     data = m3d.load("digits")
-    clf = m3d.NodeClassifier(name, lr=0.01, epochs=60).fit(data)
+    clf = m3d.NodeClassifier(name, lr=0.01, epochs=80).fit(data)
     assert clf.score(data, "test") > 0.95
     clf.save(tmp_path / "run")
     loaded = m3d.NodeClassifier.load(tmp_path / "run")
