@@ -160,6 +160,21 @@ def test_tune_gives_every_model_as_many_trials_on_other_splits(
     assert trained == []
 
 
+def test_a_model_that_cannot_be_tuned_is_left_out_with_a_notice(
+    trained: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hopeless(dataset: str, **_: object) -> None:
+        raise UserError("No trial was complete: no time")
+
+    monkeypatch.setattr(suite, "_search", lambda: hopeless)
+    with (
+        pytest.warns(UserNotice, match="mowst is left out: No trial was complete"),
+        pytest.raises(UserError, match="No model could be trained"),
+    ):
+        run(models=("mowst",), trials=2)
+    assert trained == []
+
+
 def test_a_single_seed_is_told(trained: list[tuple[str, int]]) -> None:
     with pytest.warns(UserNotice, match="A single seed gives no interval"):
         run(seeds=1, models=("mowst",))

@@ -31,8 +31,20 @@ def row(**changes: Any) -> dict[str, Any]:
     return {**told, **changes}
 
 
+def begun(path: Path) -> Runs:
+    runs = Runs(path)
+    runs.begin()
+    return runs
+
+
+def test_a_folder_that_cannot_be_made_is_told_at_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="mend that, then the same command goes on"):
+        begun(tmp_path / "file" / "runs.csv")
+
+
 def test_what_is_added_is_read_to_the_last_bit(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "new" / "runs.csv")
+    runs = begun(tmp_path / "new" / "runs.csv")
     assert runs.read() == []
     given = [row(), row(seed=4, peak_mb=12.5)]
     for one in given:
@@ -41,7 +53,7 @@ def test_what_is_added_is_read_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_a_row_cut_off_by_a_full_disk_is_taken_away_and_the_next_is_whole(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "runs.csv")
+    runs = begun(tmp_path / "runs.csv")
     runs.add(row())
     runs.add(row(seed=4))
     runs.path.write_text(runs.path.read_text()[:-20])
@@ -51,7 +63,7 @@ def test_a_row_cut_off_by_a_full_disk_is_taken_away_and_the_next_is_whole(tmp_pa
 
 
 def test_two_writers_lose_nothing(tmp_path: Path) -> None:
-    one, other = Runs(tmp_path / "runs.csv"), Runs(tmp_path / "runs.csv")
+    one, other = begun(tmp_path / "runs.csv"), begun(tmp_path / "runs.csv")
     one.add(row(seed=0))
     other.add(row(seed=1))
     one.add(row(seed=2))
@@ -68,11 +80,11 @@ def test_a_file_that_is_something_else_is_refused(
     path = tmp_path / "runs.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=words):
-        Runs(path).read()
+        Runs(path).begin()
 
 
 def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "runs.csv")
+    runs = begun(tmp_path / "runs.csv")
     runs.add(row())
     runs.add(row(test="high"))
     with pytest.raises(UserError, match=r"line 3: .*'high'"):

@@ -28,6 +28,7 @@ NUMBERS: dict[str, Callable[[str], float]] = {
 }
 COLUMNS = ("dataset", "graph", "model", "metric", *NUMBERS, "recipe", "settings")
 ORIGIN = ("command", "commit", "machine", "python", "torch")
+HEADER = (*COLUMNS, *ORIGIN)
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,15 @@ class Runs:
 
     path: Path
 
+    def begin(self) -> None:
+        """Make the file, or see that it is one; what cannot be is told before the work."""
+        if self.path.exists():
+            self.read()
+        else:
+            self.add({name: name for name in HEADER})
+
     def read(self) -> list[Row]:
         """All rows; a last line without an end, which a full disk may leave, is taken away."""
-        if not self.path.exists():
-            return []
         try:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -48,7 +54,7 @@ class Runs:
         if whole != text:
             write_atomically(self.path, lambda temporary: temporary.write_text(whole, "utf-8"))
         lines = csv.DictReader(io.StringIO(whole))
-        if whole and tuple(lines.fieldnames or ()) != (*COLUMNS, *ORIGIN):
+        if whole and tuple(lines.fieldnames or ()) != HEADER:
             raise UserError(f"{self.path} is not a table of runs; choose another --out.")
         try:
             return [_parsed(row) for row in lines]
@@ -57,18 +63,16 @@ class Runs:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append a run."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
-        writer = csv.DictWriter(text, (*COLUMNS, *ORIGIN), lineterminator="\n")
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            writer.writeheader()
-        writer.writerow(row)
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        csv.DictWriter(text, HEADER, lineterminator="\n").writerow(row)
         try:
-            os.write(file, text.getvalue().encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab", buffering=0) as file:
+                file.write(text.getvalue().encode())
+                os.fsync(file)
+        except OSError as error:
+            way_out = "mend that, then the same command goes on"
+            raise UserError(f"{self.path}: {error.strerror}; {way_out}.") from None
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch_geometric.data import Data
@@ -24,6 +24,9 @@ from m3dphormer.training.files import write_json
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
+
+if TYPE_CHECKING:
+    from m3dphormer.training.tuned import Tuned
 
 Watch = Callable[[str], None]
 Task = dict[str, Any]
@@ -69,12 +72,17 @@ def compare(
     metric = check_metric(metric or data.metric, class_count(data))
     folder = Path(out or f"compare/{data.name}")
     runs = Runs(folder / "runs.csv")
-    runs.read()  # what cannot be read is told before the work
+    search = _search() if trials else None
+    runs.begin()
     job = Job(dataset, root, metric, data, runs, tuple(imports), origin or {}, watch)
     rows: dict[str, list[Row]] = {}
     for at, plan in enumerate(plans):
-        if trials:
-            plan = _tuned(job, plan, given, trials, folder)
+        if search is not None:
+            try:
+                plan = _tuned(search, job, plan, given, trials)
+            except UserError as error:
+                notice(f"{plan.model} is left out: {error}")
+                continue
         finished = job.run(plan, seeds, f"model {at + 1} of {len(plans)}, {plan.model}")
         if len(finished) == seeds:
             rows[plan.model] = finished
@@ -111,18 +119,25 @@ def _plan(dataset: str, model: str, given: Mapping[str, Any]) -> Plan:
     return _resolved(model, recipe.name, {**recipe.settings, **given})
 
 
-def _tuned(job: Job, plan: Plan, given: Mapping[str, Any], trials: int, folder: Path) -> Plan:
-    """The best settings of a search by validation on other splits, as long as the recipe trains."""
-    from m3dphormer.training.tune import tune  # needs the extra 'tune'
+def _search() -> Callable[..., Tuned]:
+    """The function that tunes; without the extra 'tune' this tells before the work."""
+    from m3dphormer.training.tune import tune
 
+    return tune
+
+
+def _tuned(
+    search: Callable[..., Tuned], job: Job, plan: Plan, given: Mapping[str, Any], trials: int
+) -> Plan:
+    """The best settings of a search by validation on other splits, as long as the recipe trains."""
     kept = {name: plan.given[name] for name in ("epochs", *given) if name in plan.given}
-    tuned = tune(
+    tuned = search(
         job.dataset,
         model=plan.model,
         trials=trials,
         settings=kept,
         root=job.root,
-        out=str(folder / "tune" / plan.model.replace("*", "-star")),
+        out=str(job.runs.path.parent / "tune" / plan.model.replace("*", "-star")),
         metric=job.metric,
         watch=lambda trial: job.watch(f"{plan.model}, trial {trial.number + 1} of {trials}"),
     )
