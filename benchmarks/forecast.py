@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+import torch
 
 from m3dphormer.attention import SCHEMES
 from m3dphormer.experiments.forecast import compare
@@ -24,21 +25,28 @@ def main() -> None:
     parser.add_argument("--root", help="where raw benchmark files lie")
     parser.add_argument("--graphs", default=GRAPHS, help="comma-separated")
     parser.add_argument("--schemes", default=",".join(SCHEMES), help="comma-separated")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     asked = parser.parse_args()
-    origin = {"command": "python benchmarks/forecast.py --root DIR", **provenance()}
+    torch.set_num_threads(asked.threads)
+    words = f"python benchmarks/forecast.py --threads {asked.threads} --root DIR"
+    origin = {"command": words, **provenance()}
     for graph in asked.graphs.split(","):
         for scheme in asked.schemes.split(","):
-            if not _known(graph, scheme, origin["commit"]):
+            case = {"graph": graph, "scheme": scheme, "threads": asked.threads}
+            if not _same(_rows(), {**case, "commit": origin["commit"]}).any():
                 row = compare(graph, scheme, asked.root)
                 _save({**row, **origin})
                 print(f"{graph} {scheme}: {_told(row)}", flush=True)
 
 
-def _known(graph: str, scheme: str, commit: str) -> bool:
-    if not TARGET.exists():
-        return False
-    rows = pd.read_csv(TARGET)[["graph", "scheme", "commit"]]
-    return bool((rows == [graph, scheme, commit]).all(axis=1).any())
+def _rows() -> pd.DataFrame:
+    keys = ["graph", "scheme", "threads", "commit"]
+    return pd.read_csv(TARGET) if TARGET.exists() else pd.DataFrame(columns=keys)
+
+
+def _same(rows: pd.DataFrame, case: dict[str, object]) -> pd.Series:
+    """Which rows are of a case."""
+    return (rows[list(case)] == pd.Series(case)).all(axis=1)
 
 
 def _told(row: dict[str, object]) -> str:
@@ -51,14 +59,11 @@ def _told(row: dict[str, object]) -> str:
 
 
 def _save(row: dict[str, object]) -> None:
-    """Put a row into the table in place of an older one of its graph and scheme."""
-    rows = pd.DataFrame([row])
-    if TARGET.exists():
-        old = pd.read_csv(TARGET)
-        same = (old["graph"] == row["graph"]) & (old["scheme"] == row["scheme"])
-        rows = pd.concat([old[~same], rows], ignore_index=True)
+    """Put a row into the table in place of an older one of its case."""
+    old = _rows()
+    same = _same(old, {name: row[name] for name in ("graph", "scheme", "threads")})
     TARGET.parent.mkdir(exist_ok=True)
-    rows.to_csv(TARGET, index=False)
+    pd.concat([old[~same], pd.DataFrame([row])], ignore_index=True).to_csv(TARGET, index=False)
 
 
 if __name__ == "__main__":

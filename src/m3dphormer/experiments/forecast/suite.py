@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+import torch
+
 from m3dphormer.attention.planner import machine_rates
 from m3dphormer.errors import UserError
 from m3dphormer.experiments.bench.cases import shape_of
@@ -23,14 +25,17 @@ MOST = 30  # epochs
 def compare(graph: str, scheme: str, root: str | None) -> dict[str, Any]:
     """One row: what was said, what was measured, and by how much the forecast is off.
 
-    The rates are measured anew, since a machine that others use is not as fast at all times. Where
-    a run would take too long or too much, ``skipped`` says so instead.
+    At torch's number of threads; with one thread the times are the processor's, and others may use
+    the machine as well. The rates are measured anew, since it is not as fast at all times. Where a
+    run would take too long or too much, ``skipped`` says so instead.
     """
+    threads = torch.get_num_threads()
     machine_rates(anew=True)
     settings = {**_settings(graph), "scheme": scheme}
     said = plan(graph, recipe=NONE, settings=settings, root=root).schemes[scheme]
     row = {
         "graph": graph,
+        "threads": threads,
         **settings,
         "forecast_mb": round(said.peak_bytes / 1e6, 1),
         "forecast_seconds": round(said.seconds_per_epoch, 5),
@@ -39,7 +44,8 @@ def compare(graph: str, scheme: str, root: str | None) -> dict[str, Any]:
     if row["skipped"]:
         return row
     epochs = min(MOST, max(3, int(PATIENCE / said.seconds_per_epoch)))
-    got = _run({"graph": graph, "root": root, "settings": {**settings, "epochs": epochs}})
+    task = {"graph": graph, "root": root, "threads": threads}
+    got = _run({**task, "settings": {**settings, "epochs": epochs}})
     peak, taken = got["peak_bytes"], got["seconds_per_epoch"]
     return {
         **row,
