@@ -170,7 +170,8 @@ def test_a_run_of_an_unknown_model_is_told_without_gates(plain_run: Path, tmp_pa
     path.write_text(path.read_text().replace('"m3dphormer"', '"mine"'))
     report = gather(tmp_path / "run")
     assert report.gates == []
-    assert report.missing == ["Gates are left out: Unknown model 'mine'. Known: m3dphormer."]
+    (missing,) = report.missing
+    assert missing.startswith("Gates are left out: Unknown model 'mine'.")
     assert report.hardest[0].gates == ()
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
-from m3dphormer.graph import class_count
 from m3dphormer.masks.layout import Layout, Role
 from m3dphormer.masks.regions import Block, Region, chunks
 
@@ -43,7 +42,8 @@ def label_consistency(
 ) -> Tensor:
     """Share of the own class among the labelled nodes that each real node reaches, [N]."""
     y = known_labels(layout, data, all_labels)
-    class_nodes = layout.classes // class_count(data) if layout.classes else 1
+    named = len(data.label_names) if "label_names" in data else layout.classes
+    class_nodes = max(1, layout.classes // max(1, named))  # of each class
     reached = reach_keys(regions, layout, y, class_nodes)
     share = reached.own.double() / reached.labelled
     return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
