@@ -1,7 +1,7 @@
-"""Does the vote know where a level is right? Appends to results/levels.csv, prints the summary.
+"""Does the vote know where a level is right? Appends to results/levels.csv, sums it up.
 
 A run that was ended goes on where it was: trained pieces lie in runs/levels, finished splits in
-the csv.
+the csv. results/levels-summary.csv has means and intervals over all rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def main() -> None:
     rows = run_levels(
         chosen.datasets.split(","), TARGET, splits=chosen.splits, root=chosen.root, watch=print
     )
-    print(summarise(rows).to_string(index=False, float_format="%.3f"))
+    summary = summarise(rows)
+    summary.to_csv(TARGET.with_name("levels-summary.csv"), index=False, float_format="%.4f")
+    print(summary.to_string(index=False, float_format="%.3f"))
 
 
 if __name__ == "__main__":

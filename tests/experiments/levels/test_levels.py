@@ -91,3 +91,17 @@ def test_intervals_are_over_splits_and_the_overall_mean_over_cells() -> None:
     assert a["high"] - a["mean"] == pytest.approx(12.706 * 0.1, rel=1e-3)
     assert np.isnan(table.loc[("b", "explains_auc"), "low"])
     assert table.loc[("all", "explains_auc"), "mean"] == pytest.approx(0.8)
+
+
+def test_the_gain_of_a_join_is_over_always_l2_on_the_same_split() -> None:
+    rows = pd.DataFrame(
+        [
+            {"dataset": d, "split": s, "what": what, "accuracy": accuracy}
+            for d, s, l2, trusted in (("a", 0, 0.5, 0.6), ("a", 1, 0.7, 0.6), ("b", 0, 0.1, 0.7))
+            for what, accuracy in (("l2", l2), ("c3", 0.9), ("trusted", trusted))
+        ]
+    ).assign(explains_auc=0.5, predicts_auc=0.5)
+    table = summarise(rows)
+    gains = table[table["number"] == "gain"].set_index("dataset")
+    assert gains["what"].unique().tolist() == ["trusted"]
+    assert gains["mean"].to_dict() == pytest.approx({"a": 0.0, "b": 0.6, "all": 0.3})
