@@ -30,7 +30,7 @@ def model_and_graph(**settings: Any) -> tuple[Exphormer, Data]:
 
 def links(model: Exphormer, data: Data) -> list[tuple[int, int, int]]:
     """(query, key, kind); an edge that is also in the expander is there twice."""
-    found = [(u, v, 0) for u, v in data.edge_index.T.tolist()]
+    found = [(u, v, 0) for u, v in data.edge_index.T.tolist()] + [(u, u, 0) for u in range(N)]
     found += [(u, v, 1) for u, v in model.extras(data)["expander_index"].T.tolist()]
     for i in range(model.config.virtual):
         found += [(N + i, u, 2 + 2 * i) for u in range(N)]
@@ -55,7 +55,7 @@ def attention(part: Any, h: Tensor, kinds: Tensor, pairs: list[tuple[int, int, i
 
 
 def restated(model: Exphormer, data: Data) -> Tensor:
-    h, pairs = model.input(data.x), links(model, data)
+    h, pairs = model.input_norm(model.input(data.x)).relu(), links(model, data)
     virtual = h[:0] if model.virtual is None else model.virtual
     for layer in model.layers:
         seen = attention(layer.attention, torch.cat([h, virtual]), model.kinds, pairs)

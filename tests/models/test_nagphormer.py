@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, gelu
 from torch_geometric.data import Data
 
 from graphs import random_graph
-from m3dphormer.models import create_model
+from m3dphormer.models import create_model, nagphormer
 from m3dphormer.models.nagphormer import NAGphormer
 from restated import away_from_the_start, dense_adjacency, softmax_attention
 
@@ -51,6 +51,15 @@ def restated(model: NAGphormer, data: Data) -> Tensor:
     return torch.stack(logits)
 
 
+@pytest.fixture(params=[0, 256], ids=["wide", "narrow"])
+def _width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that are projected first, and tokens that are kept."""
+    monkeypatch.setattr(nagphormer, "NARROW", request.param)
+
+
+pytestmark = pytest.mark.usefixtures("_width")
+
+
 def test_the_network_is_the_formula() -> None:
     model, data = model_and_graph()
     torch.testing.assert_close(model(model.prepare(data)), restated(model, data))
@@ -69,13 +78,13 @@ def test_an_epoch_takes_every_training_node_once_in_random_order() -> None:
     graph, train = model.prepare(data), data.train_mask
     seen: list[Tensor] = []
     model.register_forward_pre_hook(lambda *_: pytest.fail("a step looks at all nodes"))
-    model.input.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    model.layers.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     epochs = [list(model.losses(graph, data)) for _ in range(2)]
     sizes = [len(batch) for batch in seen[: len(epochs[0])]]
     assert sum(sizes) == train.sum()
     assert max(sizes) == 7
     assert not torch.equal(seen[0], seen[len(epochs[0])])
-    whole = cross_entropy(model.classify(graph[train]), data.y[train])
+    whole = cross_entropy(restated(model, data)[train], data.y[train])
     shares = torch.tensor(sizes) / sum(sizes)
     torch.testing.assert_close((torch.stack(epochs[0]) * shares).sum(), whole)
 

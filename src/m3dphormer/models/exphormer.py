@@ -4,8 +4,9 @@ Each kind of link t has a vector e_t that weighs the channels of a score:
 
     s_uv = sum_i q_ui k_vi e_ti / sqrt(d_h)
 
-with one softmax over all links of a node; a pair that is linked in two kinds counts twice. Keys
-are laid out once for every kind, k_v * e_t, so that this is plain attention over one mask.
+with one softmax over all links of a node, one to itself among its edges; a pair that is linked in
+two kinds counts twice. Keys are laid out once for every kind, k_v * e_t, so that this is plain
+attention over one mask.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from torch_geometric.data import Data
 from m3dphormer.attention import attend
 from m3dphormer.attention.scores import DotScores
 from m3dphormer.masks import Mask, from_edges
-from m3dphormer.masks.adjacency import edges
 from m3dphormer.masks.expander import expander
 from m3dphormer.models import convolutions
 from m3dphormer.models.base import Model, check_heads
 from m3dphormer.models.convolutions import GCNLayer
 from m3dphormer.models.gnn import GNNConfig
+from m3dphormer.models.propagate import edges
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, flag, setting
 
@@ -129,14 +130,15 @@ class Layer(nn.Module):
 
 @register_model("exphormer")
 class Exphormer(Model):
-    """The network: input projection, layers, a linear classifier."""
+    """The network: a normalised input projection, layers, a linear classifier."""
 
     config_type = ExphormerConfig
 
     def __init__(self, features: int, classes: int, config: ExphormerConfig) -> None:
         super().__init__(features, classes, config)
         self.config = config
-        self.input = nn.Linear(features, config.hidden)
+        self.input = nn.Linear(features, config.hidden, bias=False)
+        self.input_norm, self.dropout = nn.BatchNorm1d(config.hidden), nn.Dropout(config.dropout)
         self.kinds = nn.Parameter(torch.randn(config.kinds, config.hidden))
         start = torch.randn(config.virtual, config.hidden)
         self.virtual = nn.Parameter(start) if config.virtual else None
@@ -150,10 +152,10 @@ class Exphormer(Model):
         return {"expander_index": expander(int(data.num_nodes), self.config.degree)}
 
     def prepare(self, data: Data) -> Graph:
-        """All links of all kinds as one mask."""
+        """All links of all kinds, each (query, key), as one mask."""
         n, virtual = int(data.num_nodes), self.config.virtual
         nodes, rows = torch.arange(n), n + virtual
-        links = [edges(data), self.extras(data)["expander_index"].cpu()]  # (query, key)
+        links = [edges(data, loops=True).cpu(), self.extras(data)["expander_index"].cpu()]
         for v in range(n, rows):
             there = torch.full((n,), v)
             links += [torch.stack([there, nodes]), torch.stack([nodes, there])]
@@ -165,7 +167,7 @@ class Exphormer(Model):
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the nodes, [N, C]."""
-        h = graph.near.features.project(self.input)
+        h = self.dropout(self.input_norm(graph.near.features.project(self.input))).relu()
         virtual = h[:0] if self.virtual is None else self.virtual
         for layer in self.layers:
             h, virtual = layer(h, virtual, self.kinds, graph)

@@ -5,6 +5,9 @@ encoder reads the tokens, and an attention over the hops makes one state of them
 
     h_0 + sum_k softmax_k(w · h_k) h_k
 
+Wide features are projected before they are propagated, A^k (X W) for (A^k X) W, which is the same
+and leaves sparse features sparse; narrow ones are propagated once and kept.
+
 Trained in mini-batches of nodes. The authors' schedule (AdamW, warm-up, polynomial decay) is left
 out: every model of the package is trained with Adam at a constant rate.
 """
@@ -12,20 +15,24 @@ out: every model of the package is trained with Adam at a constant rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch_geometric.data import Data
 
+from m3dphormer.attention import structure
 from m3dphormer.graph.encodings import laplacian_encoding
 from m3dphormer.masks.adjacency import edges
 from m3dphormer.models.base import Model, ModelConfig, check_heads
-from m3dphormer.models.convolutions import GCNLayer
+from m3dphormer.models.convolutions import GCNLayer, Graph, Weighted
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import at_least, between, setting
+
+NARROW = 256  # features up to which tokens are kept
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Layer(nn.Module):
 
 @register_model("nagphormer")
 class NAGphormer(Model):
-    """The network; a graph is its nodes' tokens, [N, K + 1, features + encodings]."""
+    """The network; a graph is its nodes' tokens [N, K + 1, F], or what gives projected ones."""
 
     config_type = NAGphormerConfig
 
@@ -109,29 +116,48 @@ class NAGphormer(Model):
         count = self.config.encodings
         return {"encoding": laplacian_encoding(edges(data), int(data.num_nodes), count)}
 
-    def prepare(self, data: Data) -> Tensor:
-        """Hop by hop what each node sees."""
+    def prepare(self, data: Data) -> Tensor | Graph:
+        """Hop by hop what each node sees; neighbours and features, where those are wide."""
         around = GCNLayer.surroundings(data, loops=True)
-        tokens = [torch.cat([data.x, self.extras(data)["encoding"].to(data.x)], dim=1)]
-        for _ in range(self.config.hops):
-            tokens.append(around.sum(tokens[-1]))
-        return torch.stack(tokens, dim=1)
+        x = torch.cat([data.x, self.extras(data)["encoding"].to(data.x)], dim=1)
+        if x.shape[1] > NARROW:
+            return Graph(structure.features(x, []), around)
+        return propagated(x, around, self.config.hops)
 
-    def forward(self, graph: Tensor) -> Tensor:
+    def forward(self, graph: Tensor | Graph) -> Tensor:
         """Logits of the nodes, [N, C], a chunk at a time."""
-        return torch.cat([self.classify(chunk) for chunk in torch.split(graph, self.config.batch)])
+        tokens, project = self._tokens(graph)
+        chunks = torch.split(tokens, self.config.batch)
+        return torch.cat([self.classify(project(chunk)) for chunk in chunks])
 
-    def losses(self, graph: Tensor, data: Data) -> Iterator[Tensor]:
+    def losses(self, graph: Tensor | Graph, data: Data) -> Iterator[Tensor]:
         """Cross-entropy over each mini-batch of training nodes, in random order."""
         train = data.train_mask.nonzero().squeeze(1)
         order = torch.randperm(len(train)).to(train.device)
         for rows in torch.split(train[order], self.config.batch):
-            yield cross_entropy(self.classify(graph[rows]), data.y[rows])
+            tokens, project = self._tokens(graph)
+            yield cross_entropy(self.classify(project(tokens[rows])), data.y[rows])
 
     def classify(self, tokens: Tensor) -> Tensor:
-        """Logits of some nodes, [B, C], from their tokens."""
-        states = self.norm(self.layers(self.input(tokens)))  # [B, K + 1, hidden]
+        """Logits of some nodes, [B, C], from their projected tokens."""
+        states = self.norm(self.layers(tokens))  # [B, K + 1, hidden]
         own, seen = states[:, 0], states[:, 1:]
         shares = self.readout(seen).softmax(dim=1)  # what w says of h_0 cancels
         logits: Tensor = self.classifier(own + (shares * seen).sum(dim=1))
         return logits
+
+    def _tokens(self, graph: Tensor | Graph) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Of all nodes, [N, K + 1, ...], and what is left to do to project them."""
+        if isinstance(graph, Tensor):
+            return graph, self.input
+        assert isinstance(graph.around, Weighted)
+        h = graph.features.times(self.input.weight)
+        return propagated(h, graph.around, self.config.hops), partial(torch.add, self.input.bias)
+
+
+def propagated(h: Tensor, around: Weighted, hops: int) -> Tensor:
+    """[H, A H, A^2 H, ...] of each node, [N, hops + 1, width]."""
+    tokens = [h]
+    for _ in range(hops):
+        tokens.append(around.sum(tokens[-1]))
+    return torch.stack(tokens, dim=1)
