@@ -26,13 +26,6 @@ def test_digits_with_default_settings() -> None:
     assert m3d.train("digits", seeds=5).mean >= 95
 
 
-@pytest.mark.parametrize(
-    "model", ["nagphormer", "exphormer", "sgformer", "cobformer", "polynormer"]
-)
-def test_graph_transformers_learn_digits_with_default_settings(model: str) -> None:
-    assert m3d.train("digits", model=model, seeds=1, recipe="none").mean >= 95
-
-
 def test_hierarchy_is_learned_and_not_without_the_local_expert() -> None:
     settings = {"lr": 0.005}
     whole = m3d.train("hierarchy", seeds=2, settings=settings).mean

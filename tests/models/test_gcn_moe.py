@@ -88,8 +88,8 @@ def restated(
 
 SHAPES = [
     {},
-    {"reduce": "sum", "norm": "batch"},
-    {"experts": 3, "k": 1, "one_hop": 3},
+    {"reduce": "sum", "norm": "none"},
+    {"experts": 3, "k": 1, "one_hop": 3, "norm": "none"},
     {"experts": 5, "k": 5, "one_hop": 0},
 ]
 

@@ -3,10 +3,10 @@
 Wang et al., "Graph Mixture of Experts" (NeurIPS 2023): experts see one hop or two, the gate is the
 noisy top-k of Shazeer et al. (2017), and an extra loss asks that the experts be used alike:
 
-    h' = ReLU(mean_i or sum_i  gate_i(h) (A^hops_i h W_i + b_i)),  A = D^-1/2 (A + I) D^-1/2
+    h' = ReLU(mean_i or sum_i  gate_i(h) norm_i(A^hops_i h W_i)),  A = D^-1/2 (A + I) D^-1/2
 
-As in the authors' network for nodes, the last layer is a single convolution and no norm is used;
-their network for graphs has a BatchNorm in every expert (``norm="batch"``).
+The last layer is a single convolution, as in the authors' network for nodes; that one has a bias in
+place of the norm, their network for graphs a BatchNorm. Both are here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GCNMoEConfig(ModelConfig):
         k: How many a node takes.
         coef: Weight of the loss of balance.
         reduce: "mean" over all experts, so that k < experts shrinks what comes out, or "sum".
-        norm: "none", or "batch" for a BatchNorm in every expert, in place of its bias.
+        norm: "batch" in every expert, or "none": a bias in its place.
     """
 
     layers: int = setting(2, at_least(2), search=(2, 3, 4))
@@ -48,7 +48,7 @@ class GCNMoEConfig(ModelConfig):
     k: int = setting(2, at_least(1))
     coef: float = setting(1.0, between(0, 1000))
     reduce: str = setting("mean", one_of("mean", "sum"))
-    norm: str = setting("none", one_of("none", "batch"))
+    norm: str = setting("batch", one_of("batch", "none"))
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("one_hop", self.one_hop)):

@@ -18,6 +18,7 @@ def compare_figure(told: Mapping[str, Any]) -> Figure:
         told: What ``m3dphormer compare --json`` prints.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     ax = figure.subplots()
@@ -29,6 +30,9 @@ def compare_figure(told: Mapping[str, Any]) -> Figure:
         if one["paper"] is not None:
             ax.plot(x, one["paper"][0], "o", color=PAPER_COLOUR, fillstyle="none")
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.margins(x=0.15)
     ax.set_xlabel("seconds an epoch")
     ax.set_ylabel(f"test {told['metric']}, %")
