@@ -28,8 +28,8 @@ def measure(
     """Peak above the imported package, and the median time of an epoch after the first two."""
     torch.set_num_threads(threads)
     before = reset_peak()
-    ends: list[float] = []
-    NodeClassifier(**settings).fit(load(graph, root=root), lambda epoch: ends.append(clock()))
+    data, ends = load(graph, root=root), list[float]()
+    NodeClassifier(**settings).fit(data, lambda epoch: ends.append(clock()))
     taken = [after - ended for ended, after in pairwise(ends[1:])]
     return {"peak_bytes": peak_resident() - before, "seconds_per_epoch": statistics.median(taken)}
 
