@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+from runs import train_odd, train_plain
+
 PROJECT = Path(__file__).resolve().parent.parent
+hypothesis.settings.register_profile("ours", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.load_profile("ours")
 DATA = Path(os.environ.get("M3DPHORMER_DATA") or PROJECT.parent / "shared" / "data")
 
 
@@ -24,3 +30,22 @@ def data_root() -> Path:
     if not (DATA / "Cora" / "raw").is_dir():
         pytest.skip(f"no raw benchmark files in {DATA} (set M3DPHORMER_DATA)")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run."""
+    return _trained(train_plain, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run on a graph with odd names."""
+    return _trained(train_odd, tmp_path_factory)
+
+
+def _trained(train: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a cache of its own, for it outlives a single test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("M3DPHORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return train(tmp_path_factory.mktemp("trained"))

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import torch
 from hypothesis import strategies as st
+from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer import masks
 from m3dphormer.masks import Mask
 from m3dphormer.models.check import random_graph
 
-__all__ = ["BUILT_IN", "any_graphs", "random_graph", "two_masks"]
+__all__ = ["BUILT_IN", "any_graphs", "dense_adjacency", "random_graph", "two_masks"]
 
 BUILT_IN = ("c1", "c2", "c3", "c4", "g1", "g2", "g3", "l1", "l2")
+
+
+def dense_adjacency(data: Data) -> Tensor:
+    """D^-1/2 (A + I) D^-1/2 of a finished graph, [N, N] in float64."""
+    a = torch.eye(data.num_nodes, dtype=torch.float64)
+    a[data.edge_index[0], data.edge_index[1]] = 1
+    return a / (a.sum(0)[:, None] * a.sum(1)[None, :]).sqrt()
 
 
 @st.composite

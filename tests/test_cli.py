@@ -15,7 +15,9 @@ from torch_geometric.data import Data
 
 from m3dphormer import cli
 from m3dphormer.masks import registry
+from m3dphormer.models import registry as models
 from m3dphormer.training.checkpoint import Checkpoint
+from m3dphormer.training.compare import suite, worker
 from m3dphormer.training.loop import State
 
 TINY = ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8", "--set", "layers=1"]
@@ -51,10 +53,34 @@ def test_train_prints_a_table_and_the_run_folder(command: Command) -> None:
     lines = out.splitlines()
     assert lines[0].startswith("m3dphormer on hierarchy (generated")
     assert lines[1].split() == ["seed", "epoch", "validation", "test", "accuracy", "seconds"]
-    assert lines[-2].startswith("mean")
-    assert " ± " in lines[-2]
-    assert lines[-1] == "Run folder: runs/hierarchy-m3dphormer-1"
-    assert (Path("runs/hierarchy-m3dphormer-1") / "summary.json").is_file()
+    assert lines[-3].startswith("mean")
+    assert " ± " in lines[-3]
+    run = Path("runs/hierarchy-m3dphormer-1")
+    assert lines[-2:] == [f"Run folder: {run}", f"Report: {run / 'report.html'}"]
+    assert (run / "summary.json").is_file()
+    assert "m3dphormer on hierarchy" in (run / "report.html").read_text()
+
+
+def test_reproduce_prints_ours_beside_the_papers_and_trains_nothing_twice(command: Command) -> None:
+    asked = ["reproduce", "table3", "--graphs", "hierarchy", "--variants", "full,w/o local"]
+    asked += ["--seeds", "2", "--set", "epochs=2", "--set", "hidden=8"]
+    code, out, err = command(*asked)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[:5] == ["dataset", "variant", "seeds", "ours", "paper"]
+    assert lines[2].startswith("hierarchy  w/o local")
+    assert lines[-1] == "Written: results/ablations.csv"
+    written = Path("results/ablations.csv").read_text()
+    code, out, _ = command(*asked, "--json")
+    told = json.loads(out)
+    assert [row["variant"] for row in told["rows"]] == ["full", "w/o local"]
+    assert Path("results/ablations.csv").read_text() == written
+
+
+def test_an_experiment_that_is_not_there_is_told(command: Command) -> None:
+    code, _, err = command("reproduce", "tabel3")
+    assert code == 2
+    assert err == "m3dphormer: Unknown experiment 'tabel3'. Did you mean table3?\n"
 
 
 def test_train_as_json_prints_one_object_and_nothing_else(command: Command) -> None:
@@ -64,6 +90,7 @@ def test_train_as_json_prints_one_object_and_nothing_else(command: Command) -> N
     keys = {"dataset", "model", "metric", "mean", "std", "scores", "seconds", "run"}
     assert keys <= set(summary)
     assert summary["dataset"] == "hierarchy"
+    assert Path(summary["report"]).is_file()
     assert all(0 <= score <= 100 for score in summary["scores"])
 
 
@@ -127,11 +154,99 @@ def test_predict_writes_or_prints_a_csv_of_a_graph_without_labels(command: Comma
     assert (code, err) == (2, "m3dphormer: 'new.txt' must end in .csv.\n")
 
 
+def test_report_writes_the_page_again_or_elsewhere(command: Command) -> None:
+    assert command("train", "hierarchy", *TINY, "--out", "run")[0] == 0
+    page = Path("run/report.html")
+    first = page.read_text()
+    page.unlink()
+    assert command("report", "run") == (0, "Written: run/report.html\n", "")
+    assert page.read_text() == first
+    code, out, err = command("report", "run", "--out", "mine.html", "--audit", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"run": "run", "report": "mine.html", "missing": []}
+    assert Path("mine.html").is_file()
+
+
+def test_a_report_without_its_graph_says_so(command: Command) -> None:
+    write_csv(Path("old"))
+    assert command("train", "old", *TINY, "--out", "run")[0] == 0
+    Path("old").rename("elsewhere")
+    code, out, err = command("report", "run")
+    assert (code, out) == (0, "Written: run/report.html\n")
+    assert err.startswith("notice: What needs the graph is left out: ")
+    assert err.count("\n") == 1
+
+
+def test_a_report_that_fails_does_not_lose_the_run(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(cli, "write_report", full)
+    code, out, err = command("train", "hierarchy", *TINY, "--out", "run", "--json")
+    assert code == 0
+    assert json.loads(out)["report"] is None
+    assert err == "notice: No report was written: No space left on device; the run is in run.\n"
+    assert Path("run/summary.json").is_file()
+
+
+def test_compare_prints_a_line_a_run_and_a_table_and_goes_on(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "in_a_process", worker.rows)
+    asked = ["compare", "hierarchy", "--models", "mowst,gcn-moe", *TINY, "--set", "layers=2"]
+    code, out, err = command(*asked)
+    assert code == 0
+    assert [line.split(": ")[0] for line in err.splitlines()] == [
+        f"model {at} of 2, {model}, seed {seed}"
+        for at, model in ((1, "mowst"), (2, "gcn-moe"))
+        for seed in range(2)
+    ]
+    lines = out.splitlines()
+    assert lines[0].startswith("hierarchy, best by validation: ")
+    assert {lines[2].split()[0], lines[3].split()[0]} == {"mowst", "gcn-moe"}
+    assert lines[-1] == "Written: compare/hierarchy/runs.csv, comparison.json, compare.png"
+    assert Path("compare/hierarchy/compare.png").stat().st_size > 5_000
+
+    code, again, err = command(*asked)
+    assert (code, again) == (0, out)
+    assert err.count("2 of 2 seeds are there already") == 2
+
+    told = json.loads(command(*asked, "--json")[1])
+    assert told == json.loads(Path("compare/hierarchy/comparison.json").read_text())
+    keys = {"dataset", "model", "metric", "mean", "std", "scores", "seconds", "run"}
+    for one in told["models"]:
+        assert keys | {"difference", "interval", "p"} <= set(one)
+    assert [one["difference"] is None for one in told["models"]].count(True) == 1
+    row = Path("compare/hierarchy/runs.csv").read_text().splitlines()[1]
+    assert "m3dphormer compare hierarchy --models mowst,gcn-moe" in row
+
+
+def test_compare_takes_models_of_the_users_own_and_all(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(models, "_MODELS", dict(models._MODELS))
+    monkeypatch.setattr(cli, "compare_models", lambda *given, **_: seen.append(given[1]) or 1 / 0)
+    Path("mine.py").write_text(
+        "import m3dphormer as m3d\n"
+        "from m3dphormer.models.mowst import Mowst\n"
+        "m3d.register_model('mine')(Mowst)\n"
+    )
+    monkeypatch.setattr(
+        sys, "argv", ["m3dphormer", "compare", "digits", "--models", "all", "--import", "mine.py"]
+    )
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+    assert {"mine", "m3dphormer", "mowst", "gcn-moe"} <= set(seen[0])
+
+
 def test_datasets_lists_all_with_numbers_and_sources(command: Command) -> None:
     code, out, _ = command("datasets", "--json")
     listed = {one["name"]: one for one in json.loads(out)["datasets"]}
     assert code == 0
-    assert len(listed) == 11
+    assert len(listed) == 12
     assert listed["digits"]["source"].startswith("embedded")
     assert listed["cora"]["source"].startswith("download from https://")
     assert listed["cora"]["nodes"] == 2708
@@ -176,7 +291,8 @@ def test_audit_as_json_keeps_its_contract(command: Command) -> None:
 def test_help_names_every_command(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
-    assert all(name in out for name in ("train", "predict", "datasets", "audit", "bench"))
+    named = ("train", "predict", "report", "datasets", "audit", "tune", "bench")
+    assert all(name in out for name in named)
 
 
 def test_a_notice_is_one_line_on_stderr(command: Command) -> None:
@@ -321,6 +437,16 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
         (["audit", "digits", "--figure", "audit.txt"], "'audit.txt' must end in .png or .svg"),
         (["audit", "digits", "--nodes", "no/nodes.csv"], "No folder 'no' to write"),
+        (["report", "nowhere"], "No run folder 'nowhere'; m3dphormer train makes one."),
+        (["report", "."], ". is not the folder of a run"),
+        (["report", ".", "--out", "report.pdf"], "'report.pdf' must end in .html"),
+        (["compare", "digits", "--models", "mowts,gcn-moe"], "'mowts'. Did you mean mowst"),
+        (["compare", "digits", "--models", ","], "There is no model to compare"),
+        (
+            ["compare", "digits", "--models", "mowst", "--set", "heads=2"],
+            "setting of mowst 'heads'",
+        ),
+        (["compare", "digits"], "Missing option '--models'"),
         (["train"], "Missing argument"),
         (["train", "digits", "--sede", "3"], "No such option: --sede"),
         (["tarin"], "No such command 'tarin'"),
@@ -387,6 +513,11 @@ def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(cli, "train_run", interrupted)
     assert command("train", "digits") == (130, "", "m3dphormer: interrupted\n")
+    monkeypatch.setattr(cli, "compare_models", interrupted)
+    code, out, err = command("compare", "digits", "--models", "mowst")
+    assert (code, out) == (130, "")
+    words = "interrupted; what is finished is kept, the same command goes on"
+    assert err == f"m3dphormer: {words}\n"
 
 
 def test_plan_prints_regions_and_a_forecast_for_each_scheme(command: Command) -> None:
@@ -405,6 +536,64 @@ def test_plan_as_json_prints_what_the_contract_says(command: Command) -> None:
     for forecast in found["schemes"].values():
         assert set(forecast) == {"peak_bytes", "seconds_per_epoch", "fits"}
     assert {"mask", "rows", "columns", "density", "dual", "fused"} <= set(found["regions"][0])
+
+
+TINY_SEARCH = ["--trials", "2", "--epochs", "2", "--set", "layers=1", "--set", "clusters=8"]
+
+
+def test_tune_tells_what_it_found_and_where_it_is(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (0, "")
+    first, best, trial, written = out.splitlines()
+    assert first.startswith("m3dphormer on hierarchy: 2 trials, ")
+    assert best.startswith("Best validation accuracy: ")
+    assert ", of the defaults " in best
+    assert trial.startswith("Trial ")
+    assert "hidden=" in trial
+    assert written == "Written: found/recipe.toml, trials.csv, search.png"
+    names = {path.name for path in Path("found").iterdir()}
+    assert names == {"recipe.toml", "trials.csv", "search.png", "study.db"}
+
+
+def test_tune_as_json_prints_one_object(command: Command) -> None:
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["dataset"], told["trials"], told["splits"]) == ("hierarchy", 2, [100])
+    assert told["best"] >= told["defaults"]
+    assert Path(told["recipe"]).is_file()
+
+
+def test_an_interrupted_search_ends_with_what_is_there(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from m3dphormer.training.tune import Trainings
+
+    tried: list[object] = []
+
+    def interrupt(self: Trainings, settings: object, report: object) -> float:
+        tried.append(settings)
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        return 0.5
+
+    monkeypatch.setattr(Trainings, "validation", interrupt)
+    code, out, err = command("tune", "hierarchy", *TINY_SEARCH, "--out", "found")
+    assert (code, err) == (130, "m3dphormer: interrupted; the same command goes on\n")
+    assert "1 trials, 0 pruned" in out
+    assert Path("found/recipe.toml").is_file()
+
+
+def test_tune_without_its_extra_is_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("m3dphormer.training.study", "m3dphormer.training.tune")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, out, err = command("tune", "hierarchy")
+    words = "m3dphormer: tune needs the 'tune' extra: pip install 'm3dphormer[tune]'.\n"
+    assert (code, out, err) == (2, "", words)
 
 
 def test_train_refuses_what_cannot_fit_in_one_line(

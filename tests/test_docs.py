@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -14,24 +16,39 @@ import pytest
 from matplotlib import pyplot
 
 from conftest import PROJECT
-from m3dphormer.masks import registry
+from m3dphormer import cli, masks, models
 
 PAGES = sorted([*PROJECT.glob("README.md"), *PROJECT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)\n```", re.MULTILINE | re.DOTALL)
 SAYS = "  # -> "
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_and_gives_what_the_page_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a page registers is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    monkeypatch.setattr(masks.registry, "_BUILDERS", dict(masks.registry._BUILDERS))
+    monkeypatch.setattr(models.registry, "_MODELS", dict(models.registry._MODELS))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_and_gives_what_the_page_says(page: Path) -> None:
     matplotlib.use("Agg")
     namespace: dict[str, object] = {"__name__": page.stem}
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         run(block, namespace)
     pyplot.close("all")
+
+
+def test_the_command_trains_the_model_in_the_users_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (PROJECT / "docs" / "your_own_model.md").read_text(encoding="utf-8")
+    Path("my_model.py").write_text(BLOCK.findall(page)[0], encoding="utf-8")
+    (line,) = CONSOLE.findall(page)
+    monkeypatch.setattr(sys, "argv", [*shlex.split(line), "--set", "epochs=2"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main()
+    assert (Path("runs") / "digits-look-1" / "summary.json").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -57,5 +74,5 @@ def run(block: str, namespace: dict[str, object]) -> None:
             assert value == said, f"{code} gives {value}, the page says {said}"
             compared += 1
         else:
-            exec(code, namespace)
+            exec(compile(code, "page", "exec", dont_inherit=True), namespace)
     assert compared == block.count(SAYS), f"not the value of a statement in: {block}"

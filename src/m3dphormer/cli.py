@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-import runpy
 import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import pandas as pd
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from m3dphormer.errors import UserError, UserNotice
+from m3dphormer.errors import UserError, UserNotice, notice, unknown
+from m3dphormer.experiments.ablations import EXPERIMENTS, run_ablations, summarise
 from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
+from m3dphormer.experiments.provenance import provenance
 from m3dphormer.graph import datasets as list_datasets
+from m3dphormer.models import list_models
 from m3dphormer.plots.audit import audit_figure
+from m3dphormer.plots.compare import compare_figure
+from m3dphormer.plots.tune import tune_figure
+from m3dphormer.report import write_report
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
 from m3dphormer.training import (
@@ -26,12 +31,18 @@ from m3dphormer.training import (
     Summary,
     parse_settings,
     predict_run,
-    read_recipe,
     write_table,
 )
 from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
+from m3dphormer.training.compare import compare as compare_models
+from m3dphormer.training.compare import comparison_table
 from m3dphormer.training.forecast import plan_tables
+from m3dphormer.training.own_code import import_file
+
+if TYPE_CHECKING:
+    from m3dphormer.training.study import Ended
+    from m3dphormer.training.tuned import Tuned
 
 app = typer.Typer(
     name="m3dphormer",
@@ -49,10 +60,22 @@ Root = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
 ]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="Python file that registers masks or models of yours."),
+]
+RecipeFile = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="TOML file with settings; none: plain defaults.",
+        show_default="the one that comes with the package, if any",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, wherever typer keeps it
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command()
@@ -81,12 +104,9 @@ def train(
         int | None,
         typer.Option(help="How many runs; run i is split i, seed i.", show_default="5"),
     ] = None,
-    recipe: Annotated[str | None, typer.Option(help="TOML file with settings.")] = None,
+    recipe: RecipeFile = None,
     settings: Settings = None,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     out: Annotated[str | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[
@@ -106,9 +126,8 @@ def train(
 ) -> None:
     """Train a model over several seeds; the best validation epoch gives the test score."""
     for path in imports or []:
-        _import_file(path)
-    chosen: dict[str, Any] = read_recipe(recipe) if recipe else {}
-    chosen.update(parse_settings(settings or []))
+        import_file(path)
+    chosen = parse_settings(settings or [])
     if patience is not None:
         chosen["patience"] = patience
     try:
@@ -116,6 +135,7 @@ def train(
             dataset,
             model=model,
             seeds=seeds,
+            recipe=recipe,
             settings=chosen,
             root=root,
             out=out,
@@ -129,10 +149,13 @@ def train(
         )
     except KeyboardInterrupt as error:
         _fail(str(error) or "interrupted", INTERRUPTED)
+    page = _try_report(summary.run, root)
     if as_json:
-        _print_json(asdict(summary))
-    else:
-        _print_summary(summary)
+        _print_json({**asdict(summary), "report": page})
+        return
+    _print_summary(summary)
+    if page is not None:
+        _console().print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -145,10 +168,7 @@ def predict(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Average all seeds, not the best one alone.")
     ] = False,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Python file that registers masks or models of yours."),
-    ] = None,
+    imports: Imports = None,
     root: Root = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,
@@ -156,7 +176,7 @@ def predict(
     """Predict the labels of a graph's nodes, also of nodes that were not there in training."""
     _check_writable(out, (".csv",))
     for path in imports or []:
-        _import_file(path)
+        import_file(path)
     table = predict_run(run, data, ensemble=ensemble, root=root, device=device)
     if out is not None:
         write_table(Path(out), table)
@@ -167,6 +187,32 @@ def predict(
         write_table(sys.stdout, table)
     else:
         _console().print(f"Written: {out}, {len(table):,} nodes", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(help="The folder of a finished run.")],
+    out: Annotated[
+        str | None, typer.Option(help="An html file; default: report.html in the run's folder.")
+    ] = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Audit the masks of a large graph, too.")
+    ] = False,
+    imports: Imports = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a run: one HTML page with scores, curves, gates, masks and nodes."""
+    _check_writable(out, (".html",))
+    for path in imports or []:
+        import_file(path)
+    written = write_report(run, root=root, out=out, audit=audit)
+    if as_json:
+        _print_json(asdict(written))
+        return
+    for line in written.missing:
+        notice(line)
+    _console().print(f"Written: {written.report}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -212,16 +258,130 @@ def audit(
 def plan(
     dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    recipe: RecipeFile = None,
     settings: Settings = None,
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell before a run how each mask is computed, and what memory and time each scheme takes."""
-    found = plan_run(dataset, model=model, settings=parse_settings(settings or []), root=root)
+    chosen = parse_settings(settings or [])
+    found = plan_run(dataset, model=model, recipe=recipe, settings=chosen, root=root)
     if as_json:
         _print_json(asdict(found))
     else:
         _print_plan(found)
+
+
+@app.command()
+def tune(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "m3dphormer",
+    trials: Annotated[
+        int, typer.Option(help="Trials the study shall have, whoever runs them.")
+    ] = 30,
+    splits: Annotated[int, typer.Option(help="Splits that each trial is trained on.")] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each training.", show_default="200")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting to keep, key=value.")
+    ] = None,
+    imports: Imports = None,
+    root: Root = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder for what is found; default tune/NAME.")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="URL of a database for several machines; default: SQLite in --out."),
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="The study's name in the database.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="No trial begins after that.")] = None,
+    metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Search settings by validation; the same command goes on, or helps a search that runs."""
+    from m3dphormer.training.tune import tune as tune_run  # needs the extra 'tune'
+
+    for path in imports or []:
+        import_file(path)
+    chosen = parse_settings(settings or [])
+    if epochs is not None:
+        chosen["epochs"] = epochs
+    tuned = tune_run(
+        dataset,
+        model=model,
+        trials=trials,
+        splits=splits,
+        settings=chosen,
+        root=root,
+        out=out,
+        storage=storage,
+        study=study,
+        minutes=minutes,
+        metric=metric,
+        device=device,
+        verbose=True,
+        watch=_print_trial,
+    )
+    tune_figure(tuned.table(), tuned.searched).savefig(tuned.folder / "search.png", dpi=150)
+    if as_json:
+        _print_json(tuned.as_dict())
+    else:
+        _print_tuned(tuned)
+    if tuned.interrupted:
+        _fail("interrupted; the same command goes on", INTERRUPTED)
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="A known name, or the path of your own graph.")],
+    models: Annotated[str, typer.Option(help="Comma-separated, or all.")],
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    trials: Annotated[
+        int, typer.Option("--tune", help="Tune every model first, with so many trials.")
+    ] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting for all models, key=value.")
+    ] = None,
+    imports: Imports = None,
+    root: Root = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder for runs and figure; default compare/NAME.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train several models on the same splits, and tell which differ; the same command goes on."""
+    for path in imports or []:
+        import_file(path)
+    try:
+        found = compare_models(
+            dataset,
+            list_models() if models == "all" else _listed(models),
+            seeds=seeds,
+            settings=parse_settings(settings or []),
+            trials=trials,
+            root=root,
+            out=out,
+            metric=metric,
+            imports=imports or [],
+            origin={"command": " ".join(["m3dphormer", *sys.argv[1:]]), **provenance()},
+            watch=lambda line: print(line, file=sys.stderr),
+        )
+    except KeyboardInterrupt:
+        _fail("interrupted; what is finished is kept, the same command goes on", INTERRUPTED)
+    folder = Path(found.models[0].run)
+    compare_figure(asdict(found)).savefig(folder / "compare.png", dpi=150)
+    if as_json:
+        _print_json(asdict(found))
+        return
+    console = _console()
+    console.print(f"{found.dataset}, best by validation: {found.best}", highlight=False)
+    console.print(_table(comparison_table(found)))
+    written = f"Written: {folder}/runs.csv, comparison.json, compare.png"
+    console.print(written, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -253,14 +413,50 @@ def bench(
     console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
 
 
-def _import_file(path: str) -> None:
-    """Run a Python file of the user's for what it registers."""
-    if not Path(path).is_file():
-        raise UserError(f"No file {path!r} to import; check the path.")
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
+    graphs: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    variants: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: those of the experiment.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many runs; run i is split i, seed i.")] = 5,
+    settings: Settings = None,
+    root: Root = None,
+    out: Annotated[str, typer.Option(help="Folder for ablations.csv.")] = "results",
+    as_json: AsJson = False,
+) -> None:
+    """Train what a table of the paper tells of and print it beside the paper's numbers."""
+    if what not in EXPERIMENTS:
+        raise unknown("experiment", what, EXPERIMENTS)
+    experiment, quiet = EXPERIMENTS[what], as_json or not sys.stderr.isatty()
+    rows = run_ablations(
+        _listed(graphs) if graphs else experiment.datasets,
+        Path(out) / "ablations.csv",
+        variants=_listed(variants) if variants else experiment.variants,
+        seeds=seeds,
+        root=root,
+        settings=parse_settings(settings or []),
+        watch=lambda line: None if quiet else print(line, file=sys.stderr),
+    )
+    table = summarise(rows)
+    if as_json:
+        _print_json({"what": what, "rows": json.loads(table.to_json(orient="records"))})
+        return
+    console = _console()
+    console.print(_table(table))
+    console.print(f"\nWritten: {out}/ablations.csv", highlight=False)
+
+
+def _try_report(run: str, root: str | None) -> str | None:
+    """The report at the end of a training; whatever goes wrong with it, the run is safe."""
     try:
-        runpy.run_path(path)
+        return write_report(run, root=root).report
     except Exception as error:
-        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        notice(f"No report was written: {error or type(error).__name__}; the run is in {run}.")
+        return None
 
 
 def _check_writable(path: str | None, suffixes: tuple[str, ...]) -> None:
@@ -288,6 +484,15 @@ def _table(rows: pd.DataFrame) -> Table:
     return table
 
 
+def _print_trial(trial: Ended) -> None:
+    """One line for who watches on a terminal."""
+    if sys.stderr.isatty():
+        score = "no epoch" if trial.validation is None else f"{trial.validation:.2f}"
+        pruned = "" if trial.pruned is None else f", pruned: {trial.pruned}"
+        words = f"trial {trial.number}: {score}{pruned} ({trial.seconds:.0f} s)"
+        print(words, file=sys.stderr)
+
+
 def _print_summary(summary: Summary) -> None:
     table = Table(box=None, pad_edge=False, title_justify="left")
     for column in ("seed", "epoch", "validation", f"test {summary.metric}", "seconds"):
@@ -303,6 +508,7 @@ def _print_summary(summary: Summary) -> None:
     console = _console()
     console.print(f"{summary.model} on {summary.dataset} ({summary.source})", highlight=False)
     console.print(table)
+    _print_recipe(console, summary.recipe)
     console.print(f"Run folder: {summary.run}", highlight=False, soft_wrap=True)
 
 
@@ -310,12 +516,31 @@ def _print_plan(found: Plan) -> None:
     console = _console()
     free = f"{found.available_bytes / 1e9:.1f} GB of memory available"
     console.print(f"{found.model} on {found.dataset}, {free}", highlight=False)
+    _print_recipe(console, found.recipe)
     if not found.schemes:
         console.print(f"{found.model} has no forecast.", highlight=False)
         return
     for title, rows in plan_tables(found).items():
         console.print(f"\n{title}", highlight=False)
         console.print(_table(rows))
+
+
+def _print_tuned(tuned: Tuned) -> None:
+    console, best = _console(), tuned.best
+    default = "" if tuned.defaults is None else f", of the defaults {tuned.defaults:.2f}"
+    chosen = ", ".join(f"{name}={best.settings[name]}" for name in tuned.searched)
+    for line in (
+        f"{tuned.model} on {tuned.dataset}: {len(tuned.trials)} trials, {tuned.pruned} pruned",
+        f"Best validation {tuned.metric}: {best.validation:.2f}{default}",
+        f"Trial {best.number}: {chosen}",
+        f"Written: {tuned.folder}/recipe.toml, trials.csv, search.png",
+    ):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _print_recipe(console: Console, recipe: str | None) -> None:
+    if recipe is not None:
+        console.print(f"Recipe: {recipe}", highlight=False, soft_wrap=True)
 
 
 def _console() -> Console:

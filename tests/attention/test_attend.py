@@ -49,7 +49,7 @@ def same(inputs: list[Tensor], one: Tensor, other: Tensor) -> None:
 
 
 @pytest.mark.parametrize("scheme", OTHERS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     mask=dense_masks(),
     heads=st.integers(1, 3),
@@ -68,7 +68,7 @@ def test_dot_equals_the_reference(
 
 
 @pytest.mark.parametrize("scheme", OTHERS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     mask=dense_masks(),
     heads=st.integers(1, 3),

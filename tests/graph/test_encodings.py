@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from m3dphormer.errors import UserNotice
-from m3dphormer.graph.encodings import DENSE_BELOW, EIGENVECTORS, structural_features
+from m3dphormer.graph.encodings import (
+    DENSE_BELOW,
+    EIGENVECTORS,
+    laplacian_encoding,
+    structural_features,
+)
 
 
 def encode(pairs: list[tuple[int, int]], num_nodes: int) -> torch.Tensor:
@@ -85,3 +90,20 @@ def test_the_other_columns_are_eigenvectors_of_unit_variance(num_nodes: int) -> 
 def test_encodings_are_the_same_on_every_call() -> None:
     pairs = [*ring(DENSE_BELOW + 1), (0, 100), (5, 300), (7, 250)]
     assert torch.equal(encode(pairs, DENSE_BELOW + 1), encode(pairs, DENSE_BELOW + 1))
+
+
+def test_an_encoding_is_the_same_eigenvectors_of_unit_length() -> None:
+    edges = to_undirected(torch.tensor([*ring(30), (0, 7), (3, 20), (5, 11)]).T)
+    with pytest.warns(UserNotice):
+        features = structural_features("mine", edges, 30)
+    encoding = laplacian_encoding(edges, 30, 5)
+    torch.testing.assert_close(encoding * 30**0.5, features[:, 1:6])
+    torch.testing.assert_close(encoding.norm(dim=0), torch.ones(5))
+
+
+@pytest.mark.parametrize(("num_nodes", "found"), [(1, 0), (2, 0), (3, 1), (6, 4)])
+def test_an_encoding_has_the_width_that_was_asked_for(num_nodes: int, found: int) -> None:
+    path = torch.stack([torch.arange(num_nodes - 1), torch.arange(1, num_nodes)])
+    encoding = laplacian_encoding(to_undirected(path), num_nodes, 8)
+    assert encoding.shape == (num_nodes, 8)
+    assert encoding.any(dim=0).tolist() == [True] * found + [False] * (8 - found)

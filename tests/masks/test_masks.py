@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from graphs import any_graphs, random_graph
 from m3dphormer.errors import UserError, UserNotice
-from m3dphormer.masks import Mask, c1, c2, c3, c4, g1, g2, g3, l1, l2
+from m3dphormer.masks import Mask, c1, c2, c3, c4, class_members, g1, g2, g3, l1, l2
 
 pytestmark = pytest.mark.filterwarnings("ignore:g3. class")  # drawn graphs often lack one
 
@@ -136,6 +136,40 @@ def test_g3_does_not_change_with_labels_outside_the_training_set(data: Data) -> 
     assert g3(data) == before
 
 
+def test_class_nodes_of_a_class_share_its_training_nodes_along_their_features() -> None:
+    data = random_graph(60, 3)
+    members, trained = class_members(data, 3), data.train_mask
+    assert torch.equal(members >= 0, trained)
+    assert torch.equal(members[trained] // 3, data.y[trained])
+    for label in range(3):
+        inside = trained & (data.y == label)
+        sizes = torch.bincount(members[inside] - 3 * label, minlength=3)
+        assert int(sizes.max() - sizes.min()) <= 1
+        x = data.x[inside].double()
+        direction = torch.linalg.svd(x - x.mean(0)).Vh[0]
+        along = (x - x.mean(0)) @ direction
+        parts = [along[members[inside] == 3 * label + part] for part in range(3)]
+        parts = sorted(parts, key=lambda part: float(part.mean()))
+        assert parts[0].max() < parts[1].min()
+        assert parts[1].max() < parts[2].min()
+    order = torch.randperm(60)
+    moved = Data(x=data.x[order], y=data.y[order], train_mask=trained[order], num_nodes=60)
+    assert torch.equal(class_members(moved, 3), members[order])
+
+
+def test_g3_with_several_class_nodes_is_those_members() -> None:
+    data = random_graph(60, 3)
+    mask, members = g3(data, 2), class_members(data, 2)
+    dense = mask.to_dense()
+    assert mask.name == "g3(classes=3, class_nodes=2)"
+    assert dense.shape == (66, 66)
+    assert dense[:60, 60:].all()
+    assert torch.equal(dense[60:, :60], members[None, :] == torch.arange(6)[:, None])
+    seen = mask.restrict(queries="nodes").label_consistency(data)
+    known = data.train_mask
+    torch.testing.assert_close(seen[known], torch.full_like(seen[known], 1 / 3))
+
+
 def test_a_class_without_training_node_has_an_empty_row_and_is_told() -> None:
     data = random_graph()
     data.train_mask = data.train_mask & (data.y != 1)
@@ -149,6 +183,7 @@ def test_a_class_without_training_node_has_an_empty_row_and_is_told() -> None:
     [
         (lambda data: l1(data, 0), "'hops' parameter must be an int of at least 1. Got 0"),
         (lambda data: l1(data, 1.5), "'hops' parameter must be an int"),
+        (lambda data: g3(data, 0), "'class_nodes' parameter must be an int of at least 1. Got 0"),
         (lambda data: g2(data, 0), "'virtual' parameter must be an int of at least 1. Got 0"),
         (lambda data: c3(data, torch.arange(60) * 2), "no node is in cluster 1"),
         (lambda data: c3(data, torch.arange(61)), r"shape \(61,\) for 60 nodes"),

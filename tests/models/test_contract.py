@@ -73,6 +73,21 @@ class Needy(Sound):
         return self.linear(graph.x) + graph.x[graph.train_mask].sum()
 
 
+class Forgetful(Sound):
+    def __init__(self, features: int, classes: int, config: Any) -> None:
+        super().__init__(features, classes, config)
+        self.shift = torch.rand(1)
+
+    def forward(self, graph: Data) -> Tensor:
+        return self.linear(graph.x) + self.shift
+
+
+class Sociable(Sound):
+    def forward(self, graph: Data) -> Tensor:
+        degree = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+        return self.linear(graph.x) + (degree / degree).unsqueeze(1)
+
+
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Model]], None]:
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
@@ -97,6 +112,8 @@ def test_a_sound_model_passes(register: Callable[[type[Model]], None]) -> None:
         (Moody, check.the_same_seed_gives_the_same_bits_in_training, "the same seed"),
         (Restless, check.evaluation_is_without_chance, "two evaluations differ"),
         (Needy, check.a_graph_without_labels_can_be_predicted, "prediction needs labels by"),
+        (Forgetful, check.weights_are_all_there_is_to_save, "saved weights"),
+        (Sociable, check.isolated_nodes_and_one_feature_are_served, "isolated nodes"),
     ],
 )
 def test_a_broken_model_is_found_with_one_line(

@@ -64,7 +64,7 @@ def attention(expert: Any, z: Tensor, seen: Tensor) -> Tensor:
     for h in range(2):
         at = slice(4 * h, 4 * h + 4)
         value = expert.value(z)[:, at]
-        if expert.additive:
+        if expert.kind == "gat":
             s = (expert.score or expert.value)(z)[:, at]
             a, b = s @ expert.score_query[h], s @ expert.score_key[h]
             scores = leaky_relu(a[:, None] + b[None, :], 0.2)

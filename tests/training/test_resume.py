@@ -64,14 +64,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 
 
 def told(run: Path) -> dict[str, Any]:
-    """All that a run says, apart from seconds and its own name."""
+    """All that a run says, apart from what was measured and its own name."""
     content: dict[str, Any] = {}
     for path in sorted(run.rglob("*")):
         name = str(path.relative_to(run))
         if path.suffix == ".json":
-            content[name] = _timeless(json.loads(path.read_text()))
+            content[name] = _lasting(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
-            content[name] = [_timeless(json.loads(line)) for line in path.open()]
+            content[name] = [_lasting(json.loads(line)) for line in path.open()]
         elif path.suffix == ".npz":
             content[name] = {key: array.tobytes() for key, array in np.load(path).items()}
         elif path.is_file():
@@ -79,10 +79,10 @@ def told(run: Path) -> dict[str, Any]:
     return content
 
 
-def _timeless(value: Any) -> Any:
+def _lasting(value: Any) -> Any:
     if isinstance(value, dict):
-        timed = ("seconds", "seed_seconds", "run")
-        return {key: _timeless(one) for key, one in value.items() if key not in timed}
+        measured = ("seconds", "seed_seconds", "peak_bytes", "run")
+        return {key: _lasting(one) for key, one in value.items() if key not in measured}
     return value
 
 
@@ -316,14 +316,12 @@ def test_a_loss_that_is_not_a_number_keeps_the_best_weights(
 
 def test_minutes_are_shared_among_the_seeds() -> None:
     settings = {**SETTINGS, "epochs": 100_000}
-    began = time.perf_counter()
-    summary = m3d.train("hierarchy", seeds=2, settings=settings, minutes=1 / 60, out="run")
-    assert time.perf_counter() - began < 10
+    summary = m3d.train("hierarchy", seeds=2, settings=settings, minutes=4 / 60, out="run")
     assert len(summary.scores) == 2
-    for seed in range(2):
+    for seed, share in enumerate((2.0, 4.0)):
         lines = Path(f"run/seed{seed}/metrics.jsonl").read_text().splitlines()
-        assert json.loads(lines[-1])["seconds"] < 1
-        assert len(lines) > 1
+        before_last = json.loads(lines[-2])["seconds"]
+        assert before_last < share  # it had time for one more
 
 
 def test_minutes_must_be_more_than_none() -> None:

@@ -32,6 +32,7 @@ def test_values_on_the_command_line_are_read_as_toml_or_text() -> None:
         "clusters": "auto",
     }
     assert parse_settings(['experts=["l2", "g3"]']) == {"experts": ["l2", "g3"]}
+    assert parse_settings(["experts=4"]) == {"experts": 4}
 
 
 def test_a_recipe_is_a_toml_file(tmp_path: Path) -> None:

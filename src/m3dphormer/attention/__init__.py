@@ -2,5 +2,14 @@
 
 from m3dphormer.attention import planner, structure
 from m3dphormer.attention.attend import DEFAULT_SCHEME, SCHEMES, attend, attend_additive
+from m3dphormer.attention.gcn import attend_gcn
 
-__all__ = ["DEFAULT_SCHEME", "SCHEMES", "attend", "attend_additive", "planner", "structure"]
+__all__ = [
+    "DEFAULT_SCHEME",
+    "SCHEMES",
+    "attend",
+    "attend_additive",
+    "attend_gcn",
+    "planner",
+    "structure",
+]

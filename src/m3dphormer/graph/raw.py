@@ -57,8 +57,8 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
 
     Undirected, coalesced, without self-loops; float32 ``x``; int64 ``y`` (-1 unlabelled);
     ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
-    ``label_names``, ``node_ids`` (where given), ``encodings``, ``split``, ``split_hash``,
-    ``graph_hash``.
+    ``label_names``, ``node_ids`` (where given), ``encodings``, ``split``, ``split_count`` (where
+    splits came with the graph), ``split_hash``, ``graph_hash``.
     """
     if isinstance(split, bool) or not isinstance(split, int | np.integer) or not 0 <= split < 2**32:
         raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
@@ -93,6 +93,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         encodings=raw.encodings or (raw.x is None and x is not None),
         label_names=[str(name) for name in raw.label_names],
         split=int(split),
+        split_count=raw.rule.count if isinstance(raw.rule, GivenSplit) else None,
         split_hash=parts.digest(),
         graph_hash=graph_hash(edge_index, x, len(raw.y)),
         **({} if raw.node_ids is None else {"node_ids": list(raw.node_ids)}),

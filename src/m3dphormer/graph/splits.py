@@ -77,12 +77,18 @@ class GivenSplit:
     val: np.ndarray
     test: np.ndarray
 
+    @property
+    def count(self) -> int:
+        """How many splits there are."""
+        return 1 if self.train.ndim == 1 else int(self.train.shape[1])
+
     def make(self, y: np.ndarray, i: int) -> Split:
         if self.train.ndim == 1:
             return Split(self.train, self.val, self.test)
-        count = self.train.shape[1]
-        if i >= count:
-            raise UserError(f"Split {i} does not exist: the file has {count} (0 to {count - 1}).")
+        if i >= self.count:
+            raise UserError(
+                f"Split {i} does not exist: the file has {self.count} (0 to {self.count - 1})."
+            )
         return Split(self.train[:, i], self.val[:, i], self.test[:, i])
 
 

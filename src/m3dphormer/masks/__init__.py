@@ -6,7 +6,7 @@ from m3dphormer.masks.c3 import c3
 from m3dphormer.masks.c4 import c4
 from m3dphormer.masks.g1 import g1
 from m3dphormer.masks.g2 import g2
-from m3dphormer.masks.g3 import g3
+from m3dphormer.masks.g3 import class_members, g3
 from m3dphormer.masks.l1 import l1
 from m3dphormer.masks.l2 import l2
 from m3dphormer.masks.layout import Layout
@@ -30,6 +30,7 @@ __all__ = [
     "c2",
     "c3",
     "c4",
+    "class_members",
     "from_edges",
     "from_rule",
     "g1",

@@ -42,15 +42,23 @@ def label_consistency(
 ) -> Tensor:
     """Share of the own class among the labelled nodes that each real node reaches, [N]."""
     y = known_labels(layout, data, all_labels)
-    reached = reach_keys(regions, layout, y)
+    named = len(data.label_names) if "label_names" in data else layout.classes
+    class_nodes = max(1, layout.classes // max(1, named))  # of each class
+    reached = reach_keys(regions, layout, y, class_nodes)
     share = reached.own.double() / reached.labelled
     return share.where(y >= 0, torch.nan)  # 0 / 0 is NaN: no labelled key
 
 
-def reach_keys(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> Reach:
-    """``reach``, where the class nodes that a node sees count as labelled keys too."""
+def reach_keys(
+    regions: tuple[Region, ...], layout: Layout, y: Tensor, class_nodes: int = 1
+) -> Reach:
+    """``reach``, where the class nodes that a node sees count as labelled keys too.
+
+    Args:
+        class_nodes: How many class nodes a class has.
+    """
     reached = reach(regions, layout, y)
-    seen, own = _class_nodes(regions, layout, y)
+    seen, own = _class_nodes(regions, layout, y, class_nodes)
     return Reach(reached.nodes, reached.labelled + seen, reached.own + own)
 
 
@@ -196,12 +204,14 @@ def _members(regions: tuple[Region, ...], layout: Layout, role: Role) -> list[Te
     return [torch.unique(torch.cat(parts)) for parts in seen]
 
 
-def _class_nodes(regions: tuple[Region, ...], layout: Layout, y: Tensor) -> tuple[Tensor, Tensor]:
+def _class_nodes(
+    regions: tuple[Region, ...], layout: Layout, y: Tensor, class_nodes: int
+) -> tuple[Tensor, Tensor]:
     """How many class nodes every real node sees, and how many of its own class, each [N]."""
     seen, own = (torch.zeros(layout.nodes, dtype=torch.long) for _ in range(2))
     for region in regions:
         if (region.queries, region.keys) == ("nodes", "classes"):
             u, v = region.pairs(layout)
             seen += torch.bincount(u, minlength=layout.nodes)
-            own += torch.bincount(u[y[u] == v], minlength=layout.nodes)
+            own += torch.bincount(u[y[u] == v // class_nodes], minlength=layout.nodes)
     return seen, own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,9 +20,15 @@ from m3dphormer.models.settings import at_least, between, setting
 class ModelConfig:
     """Settings every model has; a model's own config adds to them."""
 
-    hidden: int = setting(64, at_least(1))
-    layers: int = setting(2, at_least(1))
-    dropout: float = setting(0.5, between(0, 1))
+    hidden: int = setting(64, at_least(1), search=(64, 128, 256))
+    layers: int = setting(2, at_least(1), search=(2, 3, 4))
+    dropout: float = setting(0.5, between(0, 1), search=(0.3, 0.5, 0.7))
+
+
+def check_heads(hidden: int, heads: int) -> None:
+    """Refuse heads that cannot share the hidden width."""
+    if hidden % heads:
+        raise UserError(f"The 'heads' parameter must divide hidden={hidden}. Got {heads}.")
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Attention:
     Args:
         expert: The expert's name.
         role: [k] what each key is: nodes, clusters, classes or virtual.
-        key: [k] its number among those of its role.
+        key: [k] its number among those of its role; of a class node, its class.
         weights: [k, H], columns that sum to 1.
     """
 
@@ -42,11 +48,29 @@ class Attention:
     weights: Tensor
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training.
+
+    Args:
+        name: What ``Model.enter`` is told.
+        epochs: How many; those that no phase takes go to the last one.
+        from_best: Begin from the weights with the best validation score so far.
+    """
+
+    name: str
+    epochs: int
+    from_best: bool = False
+
+
 class Model(nn.Module, ABC):
     """A network for node classification: ``Model(features, classes, config)``.
 
     ``prepare`` turns a graph into whatever the forward pass needs, once; the weights never
     depend on the graph's size, so a model can be applied to another graph.
+
+    A model that is trained in its own way says so by ``loss``, ``losses``, ``phases`` with
+    ``enter``, and ``parameter_groups``; the loop is the same for all.
     """
 
     config_type: ClassVar[type[ModelConfig]] = ModelConfig
@@ -59,6 +83,14 @@ class Model(nn.Module, ABC):
     def partition(self, data: Data) -> Tensor | None:
         """The cluster of each node, [N], for a model that uses clusters; kept with a run."""
         return None
+
+    def extras(self, data: Data) -> dict[str, Tensor]:
+        """What else the model adds to a graph that its nodes alone do not settle, by name.
+
+        ``prepare`` takes a tensor of that name from ``data`` where there is one. As PyG has it, a
+        name with "index" holds numbers of nodes, any other one row a node.
+        """
+        return {}
 
     @abstractmethod
     def prepare(self, data: Data) -> Any:
@@ -88,6 +120,26 @@ class Model(nn.Module, ABC):
         """What a training step minimises: cross-entropy over the training nodes."""
         logits: Tensor = self(graph)
         return cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+
+    def losses(self, graph: Any, data: Data) -> Iterator[Tensor]:
+        """What the steps of one epoch minimise, one after the other: a model of mini-batches."""
+        yield self.loss(graph, data)
+
+    def phases(self, epochs: int) -> Sequence[Phase]:
+        """How a training of so many epochs is divided."""
+        return (Phase("whole", epochs),)
+
+    def enter(self, phase: str) -> None:
+        """Be in a phase: which weights are trained, what the forward pass does.
+
+        Called before every epoch. What the forward pass of an evaluation depends on is a buffer, so
+        that it is saved with the weights.
+        """
+        return None
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """The optimiser's groups, for a model that decays some weights otherwise."""
+        return [{"params": list(self.parameters())}]
 
     def attention(self, graph: Any, row: int) -> list[list[Attention]]:
         """Whom a row attends to in evaluation mode, by layer and expert."""

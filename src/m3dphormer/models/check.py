@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -58,12 +59,20 @@ def the_order_of_edges_does_not_matter(name: str) -> None:
 
 
 def every_parameter_gets_a_gradient(name: str) -> None:
-    """From one training step."""
+    """From one epoch of a phase that trains it, and every parameter is trained in some phase."""
     model, data = _model_and_graph(name)
+    graph, idle = model.prepare(data), {n for n, _ in model.named_parameters()}
     model.train()
-    model.loss(model.prepare(data), data).backward()  # type: ignore[no-untyped-call]
-    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    _demand(name, not without, f"no gradient reaches {', '.join(without)}")
+    for phase in dict.fromkeys(phase.name for phase in model.phases(100)):
+        model.enter(phase)
+        trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        model.zero_grad()
+        for loss in model.losses(graph, data):
+            loss.backward()  # type: ignore[no-untyped-call]
+        without = [n for n, p in trained.items() if p.grad is None or not p.grad.any()]
+        _demand(name, not without, f"no gradient reaches {', '.join(without)} ({phase})")
+        idle -= trained.keys()
+    _demand(name, not idle, f"no phase trains {', '.join(sorted(idle))}")
 
 
 def labels_outside_the_training_set_do_not_count(name: str) -> None:
@@ -105,6 +114,29 @@ def a_graph_without_labels_can_be_predicted(name: str) -> None:
     _demand_close(name, "prediction needs labels", found, _logits(model, data), 1e-9)
 
 
+def weights_are_all_there_is_to_save(name: str) -> None:
+    """Written, read and put into a fresh model after a step, they give the same bits."""
+    model, data = _model_and_graph(name)
+    model.train().loss(model.prepare(data), data)
+    other, _ = _model_and_graph(name, seed=1)
+    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    other.load_state_dict(load(save(weights)))
+    same = torch.equal(_logits(other, data), _logits(model, data))
+    _demand(name, same, "saved weights give other logits")
+
+
+def isolated_nodes_and_one_feature_are_served(name: str) -> None:
+    """A graph without an edge gives finite logits, loss and gradients."""
+    bare = random_graph(features=1)
+    bare.edge_index = bare.edge_index[:, :0]
+    model, data = _model_and_graph(name, data=bare)
+    loss = model.train().loss(model.prepare(data), data)
+    loss.backward()  # type: ignore[no-untyped-call]
+    found = [loss, _logits(model, data), *(p.grad for p in model.parameters())]
+    finite = all(t.isfinite().all() for t in found if t is not None)
+    _demand(name, finite, "isolated nodes give numbers that are not finite")
+
+
 CHECKS: tuple[Check, ...] = (
     relabelling_the_nodes_permutes_the_logits_and_nothing_else,
     relabelling_holds_in_float32,
@@ -114,20 +146,27 @@ CHECKS: tuple[Check, ...] = (
     the_same_seed_gives_the_same_bits_in_training,
     evaluation_is_without_chance,
     a_graph_without_labels_can_be_predicted,
+    weights_are_all_there_is_to_save,
+    isolated_nodes_and_one_feature_are_served,
 )
 
 
 def _model_and_graph(
-    name: str, dtype: torch.dtype = torch.float64, seed: int = 0
+    name: str,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    data: Data | None = None,
 ) -> tuple[Model, Data]:
-    """A fresh model, and a graph with the partition the model asks for."""
-    data = random_graph()
+    """A fresh model, and a graph with the partition and the extras the model asks for."""
+    data = random_graph() if data is None else data
     data.x = data.x.to(dtype)
     torch.manual_seed(seed)
     model = create_model(name, data, hidden=8, layers=2).to(dtype)
     cluster = model.partition(data)
     if cluster is not None:
         data.cluster = cluster
+    for key, value in model.extras(data).items():
+        data[key] = value
     return model, data
 
 
@@ -141,11 +180,11 @@ def _logits(model: Model, data: Data) -> Tensor:
 def _relabel(name: str, dtype: torch.dtype, tolerance: float) -> None:
     model, data = _model_and_graph(name, dtype)
     order = torch.randperm(int(data.num_nodes), generator=torch.Generator().manual_seed(1))
-    moved = data.clone()
-    moved.edge_index = torch.argsort(order)[data.edge_index]
-    for key in ("x", "y", "train_mask", "val_mask", "test_mask", "cluster"):
+    place, moved = torch.argsort(order), data.clone()
+    extras = model.extras(data)
+    for key in ("edge_index", "x", "y", "train_mask", "val_mask", "test_mask", "cluster", *extras):
         if key in data:
-            moved[key] = data[key][order]
+            moved[key] = place[data[key]] if "index" in key else data[key][order]
     what = "relabelling the nodes does more than permute the logits"
     _demand_close(name, what, _logits(model, moved), _logits(model, data)[order], tolerance)
 

@@ -1,15 +1,14 @@
 """M3Dphormer: three masked-attention experts under bi-level routing (the paper's section 4).
 
-Reads top to bottom: settings and their two presets, the graph as the network sees it, an expert,
-the router, a layer (Eq. 4), the network. Row order everywhere: real nodes, cluster nodes, class
-nodes.
+Reads top to bottom: the router, a layer (Eq. 4), the network. Its settings, the graph as it sees
+it, an expert, dropout and ``leave_one_out`` are in the files beside this one. Row order everywhere:
+real nodes, cluster nodes, class nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -17,172 +16,18 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from m3dphormer import masks
-from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES, attend, attend_additive, structure
-from m3dphormer.attention.dropout import Dropout, keywords
-from m3dphormer.attention.planner import PlannedRegion, Shape, Work, plan_mask
-from m3dphormer.attention.scores import AdditiveScores, DotScores
-from m3dphormer.errors import UserError
+from m3dphormer.attention import structure
+from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.planner import PlannedRegion, Work, plan_mask
 from m3dphormer.graph import class_count
-from m3dphormer.masks import Layout, Mask
-from m3dphormer.masks.layout import ROLES
 from m3dphormer.models import m3dphormer_work
-from m3dphormer.models.base import Attention, Model, ModelConfig
+from m3dphormer.models.base import Attention, Model
+from m3dphormer.models.m3dphormer_chance import Chance
+from m3dphormer.models.m3dphormer_config import M3DphormerConfig
+from m3dphormer.models.m3dphormer_expert import Expert
+from m3dphormer.models.m3dphormer_graph import Graph
+from m3dphormer.models.m3dphormer_twins import batch_norm
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import (
-    Rule,
-    at_least,
-    between,
-    either,
-    flag,
-    one_of,
-    setting,
-    word,
-)
-
-
-@dataclass(frozen=True)
-class M3DphormerConfig(ModelConfig):
-    """Settings of M3Dphormer; every difference between the two presets is a named switch.
-
-    Args:
-        experts: One mask name an expert.
-        routing: "bilevel" (Eq. 5), "softmax" over all experts, or "uniform" without routing.
-        clusters: Number of METIS clusters, or "auto" for about N/32.
-        attention_dropout: Dropout on the attention weights; ``dropout`` acts on features.
-        norm: "rms" before the experts, or "batch" after the residual sum.
-        scheme: How attention is computed; does not change the result.
-        input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
-        readout: What the classifier reads: the "last" state or the "sum" of all.
-        local_values: The local expert's values are its "shared" score projection or "own".
-        virtual_gates: Virtual nodes are "routed" like real ones, or "fixed": cluster nodes take
-            the cluster expert alone, class nodes the global expert alone.
-        cluster_self_loops: Whether a cluster node sees itself.
-        bias: Biases everywhere but in the gates.
-        norm_bias: A bias in RMSNorm.
-        loss: "mean" over training and class nodes together, or "weighted": CE(train) +
-            (class nodes / training nodes) CE(class nodes), the same up to a factor.
-    """
-
-    preset: str = setting("official", Rule("a preset", lambda v: isinstance(v, str)))
-    experts: tuple[str, ...] = setting(
-        ("l2", "c4", "g3"),
-        Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
-    )
-    routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
-    heads: int = setting(2, at_least(1))
-    clusters: int | str = setting("auto", either(at_least(1), word("auto")))
-    attention_dropout: float = setting(0.1, between(0, 1))
-    norm: str = setting("rms", one_of("rms", "batch"))
-    scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
-    input: str = setting("skip", one_of("linear", "skip"))
-    readout: str = setting("sum", one_of("last", "sum"))
-    local_values: str = setting("own", one_of("shared", "own"))
-    virtual_gates: str = setting("fixed", one_of("routed", "fixed"))
-    cluster_self_loops: bool = setting(True, flag())
-    bias: bool = setting(True, flag())
-    norm_bias: bool = setting(True, flag())
-    loss: str = setting("weighted", one_of("mean", "weighted"))
-
-    PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "official": {},
-        "paper": {
-            "input": "linear",
-            "readout": "last",
-            "local_values": "shared",
-            "virtual_gates": "routed",
-            "cluster_self_loops": False,
-            "bias": False,
-            "norm_bias": False,
-            "loss": "mean",
-        },
-    }
-
-    def __post_init__(self) -> None:
-        for name in self.experts:
-            masks.level_of(name)
-        if self.hidden % self.heads:
-            raise UserError(
-                f"The 'heads' parameter must divide hidden={self.hidden}. Got {self.heads}."
-            )
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A graph as the network sees it: features of all T rows and one mask an expert."""
-
-    features: structure.Features  # a virtual node has the mean of its members' raw features
-    layout: Layout
-    masks: tuple[Mask, ...]
-    virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
-    states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
-
-    def entering(self, h: Tensor, layer: int) -> Tensor:
-        """What a layer reads, [T, hidden]: the state, or its real rows above the constants."""
-        return h if self.states is None else torch.cat([h[: self.layout.nodes], self.states[layer]])
-
-
-class Expert(nn.Module):
-    """Multi-head attention over one mask; additive scores at the local level, else dot-product."""
-
-    def __init__(self, config: M3DphormerConfig, name: str) -> None:
-        super().__init__()
-        self.config = config
-        self.additive = masks.level_of(name) == "local"
-        width, heads = config.hidden, config.heads
-        self.value = nn.Linear(width, width, bias=config.bias)
-        if self.additive:
-            own = config.local_values == "own"
-            self.score = nn.Linear(width, width, bias=config.bias) if own else None
-            self.score_query = nn.Parameter(torch.empty(heads, width // heads))
-            self.score_key = nn.Parameter(torch.empty(heads, width // heads))
-            nn.init.xavier_uniform_(self.score_query)
-            nn.init.xavier_uniform_(self.score_key)
-        else:
-            self.query = nn.Linear(width, width, bias=config.bias)
-            self.key = nn.Linear(width, width, bias=config.bias)
-
-    def forward(self, h: Tensor, mask: Mask, dropout: Dropout | None) -> Tensor:
-        """Heads side by side, [T, hidden]."""
-        options = {"scheme": self.config.scheme, **keywords(dropout)}
-        v = self._heads(self.value(h))
-        scores = self.scores(h, v)
-        if isinstance(scores, AdditiveScores):
-            out = attend_additive(scores.a, scores.b, v, mask, **options)
-        else:
-            out = attend(scores.q, scores.k, v, mask, **options)
-        return out.flatten(1)
-
-    def scores(self, h: Tensor, v: Tensor) -> AdditiveScores | DotScores:
-        """Of every pair of rows, from the state [T, hidden] and the values [T, H, d_h]."""
-        if not self.additive:
-            return DotScores(self._heads(self.query(h)), self._heads(self.key(h)))
-        s = v if self.score is None else self._heads(self.score(h))
-        a, b = (s * self.score_query).sum(-1), (s * self.score_key).sum(-1)  # [T, H]
-        return AdditiveScores(a, b)
-
-    def attention(self, h: Tensor, mask: Mask, row: int) -> tuple[Tensor, Tensor]:
-        """The keys of one row, [k], and its weights on them, [k, H]."""
-        keys = mask.keys(row).to(h.device)
-        scores = self.scores(h, self._heads(self.value(h)))
-        return keys, scores.at(torch.full_like(keys, row), keys).softmax(dim=0)
-
-    def weights(self) -> structure.DotWeights | structure.AdditiveWeights:
-        """What it is made of, for a layer that is computed by its structure."""
-        if not self.additive:
-            return structure.DotWeights(self.query, self.key, self.value, self.config.heads)
-        score = self.value if self.score is None else self.score
-        vectors = (self.score_query, self.score_key)
-        return structure.AdditiveWeights(score, *vectors, self.value, self.config.heads)
-
-    def sizes(self, mask: Mask) -> m3dphormer_work.Expert:
-        """What it is, for the forecast."""
-        config = self.config
-        shape = Shape(config.heads, config.hidden, self.additive, config.attention_dropout > 0)
-        projections = sum(isinstance(part, nn.Linear) for part in self.children())
-        return m3dphormer_work.Expert(self.weights(), mask, shape, projections)
-
-    def _heads(self, h: Tensor) -> Tensor:
-        return h.view(len(h), self.config.heads, -1)  # [T, H, d_h]
 
 
 class Router(nn.Module):
@@ -230,25 +75,20 @@ class RMSNorm(nn.Module):
         return h if self.bias is None else h + self.bias
 
 
-@dataclass(frozen=True)
-class Chance:
-    """What is dropped in one forward pass: every call under one seed drops on its own."""
+class FeedForward(nn.Module):
+    """H + dropout(W2 ReLU(W1 Norm(H))), d -> 4d -> d; an ablation, the paper's layer has none."""
 
-    seed: int
-    config: M3DphormerConfig
-    training: bool
+    def __init__(self, config: M3DphormerConfig) -> None:
+        super().__init__()
+        width = config.hidden
+        pre = config.norm == "rms"
+        self.norm = RMSNorm(width, bias=config.norm_bias) if pre else nn.Identity()
+        self.up = nn.Linear(width, 4 * width, bias=config.bias)
+        self.down = nn.Linear(4 * width, width, bias=config.bias)
 
-    def attention(self, layer: int, expert: int) -> Dropout | None:
-        """Of an expert's attention weights."""
-        return self._drop(self.config.attention_dropout, layer, expert)
-
-    def features(self, layer: int) -> Dropout | None:
-        """Of what a layer adds to its residual; layer -1 is the input."""
-        return self._drop(self.config.dropout, layer, len(self.config.experts))
-
-    def _drop(self, p: float, layer: int, place: int) -> Dropout | None:
-        call = (1 + layer) * (1 + len(self.config.experts)) + place
-        return Dropout(p, self.seed, call) if self.training and p else None
+    def forward(self, h: Tensor, dropout: Dropout | None) -> Tensor:
+        """[T, hidden]."""
+        return h + structure.drop_features(self.down(self.up(self.norm(h)).relu()), dropout)
 
 
 class Layer(nn.Module):
@@ -263,18 +103,21 @@ class Layer(nn.Module):
         self.router = Router(config)
         self.experts = nn.ModuleList(Expert(config, name) for name in config.experts)
         self.residual = nn.Linear(width, width, bias=config.bias)
+        self.ffn = FeedForward(config) if config.ffn else None
 
     def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
-        if self._must_recompute(h, at):
-            out, gates = structure.recomputed(self._experts, h, graph, chance, at)
+        if self._must_recompute(h, graph, at):
+            out, gates = structure.recomputed(self._inside, h, graph, chance, at)
         else:
-            out, gates = self._experts(h, graph, chance, at)
-        return (out if self.pre else self.norm(out)), gates
+            out, gates = self._inside(h, graph, chance, at)
+        if isinstance(self.norm, nn.BatchNorm1d):
+            out = batch_norm(self.norm, out, graph.layout.total)
+        return out, gates
 
-    def _experts(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
+    def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         drops = [chance.attention(at, i) for i in range(len(self.experts))]
-        fused = structure.structured(self.config.scheme, h)
+        fused = self._fused(h, graph)
         if fused:
             logits, answers, residual = self._by_structure(h, graph, drops)
         else:
@@ -282,13 +125,14 @@ class Layer(nn.Module):
             logits, residual = self.router.logits(z), self.residual(h)
             rows = zip(self.experts, graph.masks, drops, strict=True)
             answers = [
-                structure.Piece(i, 0, expert(z, mask, drop))
+                structure.Piece(i, 0, expert(z, mask, drop, graph.twins))
                 for i, (expert, mask, drop) in enumerate(rows)
             ]
         gates = self.router(logits, h)
         if self.config.virtual_gates == "fixed":
-            gates = torch.cat([gates[: graph.layout.nodes], graph.virtual_gates])
-        return structure.mix(answers, gates, residual, chance.features(at), fused=fused), gates
+            gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
+        out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
+        return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates
 
     def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
         """Whom a row attends to, by expert."""
@@ -296,15 +140,18 @@ class Layer(nn.Module):
         for name, expert, mask in zip(self.config.experts, self.experts, graph.masks, strict=True):
             keys, weights = expert.attention(z, mask, row)  # type: ignore[operator]
             places = [graph.layout.role_of(key) for key in keys.tolist()]
-            numbers = torch.tensor([number for _, number in places], dtype=torch.long)
+            several = {"classes": self.config.class_nodes}
+            numbers = torch.tensor([number // several.get(role, 1) for role, number in places])
             found.append(Attention(name, tuple(role for role, _ in places), numbers, weights))
         return found
 
-    def _must_recompute(self, h: Tensor, at: int) -> bool:
+    def _fused(self, h: Tensor, graph: Graph) -> bool:
+        """Whether it is computed by its structure, which knows no twins."""
+        return graph.twins is None and structure.structured(self.config.scheme, h)
+
+    def _must_recompute(self, h: Tensor, graph: Graph, at: int) -> bool:
         """The last layers keep their insides as long as there is room."""
-        if not structure.structured(self.config.scheme, h):
-            return False
-        return at < self.config.layers - structure.kept_layers(h)
+        return self._fused(h, graph) and at < self.config.layers - structure.kept_layers(h)
 
     def _by_structure(
         self, h: Tensor, graph: Graph, drops: list[Dropout | None]
@@ -334,63 +181,40 @@ class M3Dphormer(Model):
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
-        self.levels = [masks.level_of(name) for name in config.experts]
-        distinct = len(set(self.levels)) == len(self.levels)
-        self.gate_names = tuple(self.levels) if distinct else config.experts
+        self.class_states: nn.Parameter | None = None
+        if config.class_features == "learned":
+            start = torch.randn(classes * config.class_nodes, config.hidden)
+            self.class_states = nn.Parameter(start / config.hidden**0.5)
+        distinct = len(set(config.levels)) == len(config.levels)
+        self.gate_names = config.levels if distinct else config.experts
 
     def partition(self, data: Data) -> Tensor | None:
         """The cluster of each node, [N], if an expert is of the cluster level.
 
         A partition ``data.cluster`` that comes with the graph is taken as it is.
         """
-        if "cluster" not in self.levels:
+        if "cluster" not in self.config.levels:
             return None
         return masks.assign(data, data.cluster if "cluster" in data else self.config.clusters)
 
     def prepare(self, data: Data) -> Graph:
         """Partition, masks and features of the virtual nodes."""
-        cluster, loops = self.partition(data), self.config.cluster_self_loops
-        built = [
-            masks.build_from(name, data, {"clusters": cluster, "self_loops": loops})
-            for name in self.config.experts
-        ]
-        layout = Layout(nodes=int(data.num_nodes))
-        for mask in built:
-            layout = layout | mask.layout
-
-        x, groups = data.x, []
-        if layout.clusters and cluster is not None:
-            groups.append((cluster.to(x.device), layout.clusters))
-        if layout.classes:
-            groups.append((torch.where(data.train_mask, data.y, -1), layout.classes))
-        if layout.virtual:
-            everyone = torch.zeros(len(x), dtype=torch.long, device=x.device)
-            groups += [(everyone, 1)] * layout.virtual
-        fused = self.config.scheme == DEFAULT_SCHEME
-        make = structure.features if fused else structure.plain_features
-        return Graph(
-            features=make(x, groups),
-            layout=layout,
-            masks=tuple(mask.widen(layout) for mask in built),
-            virtual_gates=_own_level_gates(layout, self.levels).to(x.device),
-        )
+        return Graph.of(data, self.config, self.partition(data))
 
     def virtual_states(self, graph: Graph) -> dict[str, Tensor]:
         """What each layer reads of cluster, class and plain virtual nodes."""
-        layout, states = graph.layout, torch.stack(self.states(graph)[0][:-1])
-        return {role: states[:, layout.rows(role)] for role in ROLES[1:] if layout.size(role)}
+        return graph.virtual_rows(torch.stack(self.states(graph)[0][:-1]))
 
     def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Graph:
         """The graph with its virtual rows as they were in training."""
-        graph = self.prepare(data)
-        fixed = [states[role] for role in ROLES[1:] if graph.layout.size(role)]
-        return replace(graph, states=torch.cat(fixed, dim=1) if fixed else None)
+        return self.prepare(data).with_constants(states)
 
     def states(self, graph: Graph) -> tuple[list[Tensor], Tensor]:
         """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
         chance = Chance(seed, self.config, self.training)
-        h = graph.features.project(self.input)
+        graph = graph if self.training else graph.without_twins()
+        h = self._project(graph)
         if self.config.input == "skip":
             fused = structure.structured(self.config.scheme, h)
             h = structure.skip(h, chance.features(-1), fused=fused)
@@ -401,10 +225,22 @@ class M3Dphormer(Model):
             gates.append(gate)
         return [*states, h], torch.stack(gates)
 
+    def _project(self, graph: Graph) -> Tensor:
+        """X W + b, a learned state in place of it for class nodes, and the twins after them all."""
+        h = graph.features.project(self.input)
+        if self.class_states is not None:
+            rows = graph.layout.rows("classes")
+            h = torch.cat([h[: rows.start], self.class_states, h[rows.stop :]])
+        if graph.twins is not None:
+            learned = self.class_states is not None
+            h = torch.cat([h, graph.twins.start(h, self.input.bias, learned=learned)])
+        return h
+
     def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
         states, gates = self.states(graph)
-        return (sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]), gates
+        read = sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]
+        return read[: graph.layout.total], gates
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the real nodes, [N, C]."""
@@ -430,6 +266,7 @@ class M3Dphormer(Model):
         if not graph.layout.classes:
             return cross_entropy(logits[train], data.y[train])
         classes = torch.arange(class_count(data), device=logits.device)
+        classes = classes.repeat_interleave(self.config.class_nodes)
         on_train = cross_entropy(logits[train], data.y[train])
         on_classes = cross_entropy(logits[graph.layout.rows("classes")], classes)
         weight = len(classes) / len(train)
@@ -439,7 +276,11 @@ class M3Dphormer(Model):
     def regions(self, graph: Graph) -> list[PlannedRegion]:
         """How each region of its masks is computed; the same in every layer."""
         experts = self._sizes(graph).experts
-        return [region for e in experts for region in plan_mask(e.mask, e.weights, e.shape)]
+        regions = [region for e in experts for region in plan_mask(e.mask, e.weights, e.shape)]
+        if graph.twins is None:
+            return regions
+        reason = "leave_one_out: the structure of a layer knows no twins"
+        return [replace(r, fused="plain", why={**r.why, "fused": reason}) for r in regions]
 
     def works(self, graph: Graph, data: Data, scheme: str) -> list[Work] | None:
         """What a training step and an evaluation hold and do."""
@@ -457,16 +298,7 @@ class M3Dphormer(Model):
             parameters=sum(weight.numel() for weight in self.parameters()),
             dropped=self.config.dropout > 0,
             skip=self.config.input == "skip",
+            ffn=self.config.ffn,
+            twins=0 if graph.twins is None else len(graph.twins.node),
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )
-
-
-def _own_level_gates(layout: Layout, levels: list[masks.Level]) -> Tensor:
-    """Gates of the virtual nodes when fixed: all weight on the experts of their own level."""
-    home = {"clusters": "cluster", "classes": "global", "virtual": "global"}
-    rows = []
-    for role, level in home.items():
-        share = torch.tensor([float(own == level) for own in levels])
-        count = layout.size(role)  # type: ignore[arg-type]
-        rows.append((share / share.sum().clamp(min=1)).expand(count, -1))
-    return torch.cat(rows)

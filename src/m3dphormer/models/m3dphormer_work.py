@@ -44,12 +44,19 @@ class Network:
     parameters: int
     dropped: bool  # features
     skip: bool  # the input is dropout(z + ReLU(z))
+    ffn: bool
+    twins: int  # rows of ``leave_one_out``
     experts: Sequence[Expert]
 
     @property
+    def rows(self) -> int:
+        """T, and the twins."""
+        return self.layout.total + self.twins
+
+    @property
     def state(self) -> int:
-        """Bytes of [T, hidden]."""
-        return NUMBER * self.layout.total * self.width
+        """Bytes of [T, hidden], twins included."""
+        return NUMBER * self.rows * self.width
 
 
 def works(network: Network, data: Data, scheme: str) -> list[Work]:
@@ -58,12 +65,12 @@ def works(network: Network, data: Data, scheme: str) -> list[Work]:
     by_structure = scheme == DEFAULT_SCHEME and native.ready()
     parts = [_data(data), _weights(network), _input(network, data, by_structure)]
     for layer in range(network.layers):
-        if not by_structure:
+        if not by_structure or network.twins:
             parts += _plain_layer(network, scheme, first=layer == 0)
         else:
             again = layer < network.layers - structure.kept_layers(like)
             parts += _structured_layer(network, first=layer == 0, again=again)
-    return [*parts, _end(network)]
+    return [*parts, _end(network), _remembered(data)]
 
 
 def _data(data: Data) -> Work:
@@ -75,7 +82,7 @@ def _data(data: Data) -> Work:
 
 def _weights(network: Network) -> Work:
     stored = NUMBER * network.parameters
-    return Work(index=STORED * stored, calls=20).writes(stored, STORED)
+    return Work(index=STORED * stored, calls=60).writes(stored, STORED)
 
 
 def _input(network: Network, data: Data, by_structure: bool) -> Work:
@@ -103,17 +110,17 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
         forward=2 * network.state,
         backward=2 * network.state,
         flops=2 * dense * nodes * features * network.width,
-        scattered=(2 * sparse + columns) * nnz * network.width,
-        calls=25,
+        warm=NUMBER * (2 * sparse + columns) * nnz * network.width,
+        calls=40,
     ).writes(network.state, 8)
 
 
 def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
-    """Norm, gates and residual; each expert; the gated sum."""
+    """Norm, gates and residual; each expert; what twins add; the gated sum; its FFN."""
     state, count = network.state, len(network.experts)
-    products = STEP * network.layout.total * network.width * (network.width + count)
+    products = STEP * network.rows * network.width * (network.width + count)
     start = Work(
-        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=120
+        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=40
     ).writes(state, 26)
     parts = [start]
     for expert in network.experts:
@@ -121,8 +128,8 @@ def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
         attention = planner.scheme_works(scheme, expert.mask, expert.shape)
         parts += attention if first else [planner.without_index(work) for work in attention]
     kept = (1 + network.dropped) * state
-    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=60)
-    return [*parts, end.writes(state, 16 + 6 * count)]
+    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=30)
+    return [*parts, *_twins(network), end.writes(state, 16 + 6 * count), *_ffn(network)]
 
 
 def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
@@ -133,9 +140,37 @@ def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
         kept=kept,
         forward=kept,
         backward=2 * network.state,
-        flops=STEP * expert.projections * network.layout.total * network.width**2,
-        calls=30,
+        flops=STEP * expert.projections * network.rows * network.width**2,
+        calls=50,
     ).writes(network.state, 5 * expert.projections + 4)
+
+
+def _twins(network: Network) -> list[Work]:
+    """What training nodes read and twins are told, and the answers with both."""
+    if not network.twins:
+        return []
+    heads = max(expert.shape.heads for expert in network.experts)
+    scored = NUMBER * network.twins * heads * network.layout.classes  # [n, H, C]
+    twins = NUMBER * network.twins * network.width  # [n, hidden]
+    kept = 4 * scored + 8 * twins + network.state
+    work = Work(kept=kept, forward=kept + 2 * scored, backward=2 * scored + 4 * twins, calls=120)
+    return [work.writes(scored, 12).writes(twins, 24).writes(network.state, 4)]
+
+
+def _ffn(network: Network) -> list[Work]:
+    """The norm, its two products with ReLU between them, dropout and the sum."""
+    if not network.ffn:
+        return []
+    state = network.state
+    kept = (7 + network.dropped) * state  # [T, 4 hidden] once, after ReLU
+    work = Work(
+        kept=kept,
+        forward=kept + 4 * state,
+        backward=9 * state,
+        flops=8 * STEP * network.rows * network.width**2,
+        calls=60,
+    )
+    return [work.writes(4 * state, 6).writes(state, 18)]
 
 
 def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Work]:
@@ -144,15 +179,16 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     products = STEP * network.layout.total * network.width * (network.width + count)
     parts = [
         Work(
-            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=60
+            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=50
         ).writes(state, 12)
     ]
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)
         parts.append(work if first else planner.without_index(work))
     parts.append(
-        Work(forward=2 * state, backward=(count + 2) * state, calls=30).writes(state, 3 + count)
+        Work(forward=2 * state, backward=(count + 2) * state, calls=50).writes(state, 3 + count)
     )
+    parts += _ffn(network)
     return [planner.recomputed_work(parts, state)] if again else parts
 
 
@@ -164,5 +200,10 @@ def _end(network: Network) -> Work:
         forward=network.state + 4 * logits,
         backward=network.state + 3 * logits,
         flops=STEP * network.layout.total * network.width * network.classes,
-        calls=80,
+        calls=170,
     ).writes(logits, 12)
+
+
+def _remembered(data: Data) -> Work:
+    """After the last epoch the centroids of the clusters, from a copy of the features."""
+    return Work(forward=NUMBER * data.x.numel())

@@ -1,7 +1,8 @@
 """Settings by name: what a recipe, ``--set`` or a keyword may say, checked against a config.
 
 A config field carries its rule in its metadata, so that the check and the words of the error
-stand in one place: "The 'dropout' parameter must be a float in the range [0, 1). Got 1.5."
+stand in one place: "The 'dropout' parameter must be a float in the range [0, 1). Got 1.5." Beside
+it stand the values that a search tries.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ def between(low: float, high: float) -> Rule:
     return Rule(words, lambda v: (_is_int(v) or isinstance(v, float)) and low <= v < high)
 
 
+def positive() -> Rule:
+    """A number above 0."""
+    return Rule("a float above 0", lambda v: (_is_int(v) or isinstance(v, float)) and v > 0)
+
+
 def one_of(*choices: str) -> Rule:
     """One of a few words."""
     return Rule("one of " + ", ".join(choices), lambda v: v in choices)
@@ -61,14 +67,22 @@ def word(text: str) -> Rule:
     return Rule(repr(text), lambda v: v == text)
 
 
-def setting(default: Any, rule: Rule) -> Any:
-    """A config field with a default and a rule."""
-    return dataclasses.field(default=default, metadata={"rule": rule})
+def setting(default: Any, rule: Rule, *, search: tuple[Any, ...] = ()) -> Any:
+    """A config field with a default, a rule, and the values ``tune`` tries (none: it stays)."""
+    return dataclasses.field(default=default, metadata={"rule": rule, "search": search})
 
 
 def setting_names(config_type: type[Any]) -> list[str]:
     """The names a config knows."""
     return [field.name for field in dataclasses.fields(config_type)]
+
+
+def searched(config_type: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The values a search tries, by setting."""
+    fields = dataclasses.fields(config_type)
+    return {
+        field.name: field.metadata["search"] for field in fields if field.metadata.get("search")
+    }
 
 
 def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:

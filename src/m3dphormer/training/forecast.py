@@ -23,9 +23,10 @@ from m3dphormer.attention.planner import (
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, load
 from m3dphormer.models import Model, ModelConfig, model_type
+from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 
-FIRST_USE = 45_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
+FIRST_USE = 35_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,14 @@ class Plan:
     available_bytes: int
     schemes: dict[str, Forecast]
     regions: list[PlannedRegion]
+    recipe: str | None
 
 
 def plan(
     dataset: str | Data,
     *,
     model: str = "m3dphormer",
+    recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     root: str | None = None,
 ) -> Plan:
@@ -65,10 +68,12 @@ def plan(
 
     Args:
         dataset: A known name, a path, or a graph from ``m3d.load``.
-        settings: Settings of the model and of training.
+        recipe: As for ``train``.
+        settings: Settings of the model and of training, above those of the recipe.
         root: Where raw benchmark files lie.
     """
-    config, _ = resolve(model, dict(settings or {}))
+    found = find_recipe(recipe, model, dataset if isinstance(dataset, str) else "")
+    config, _ = resolve(model, {**found.settings, **(settings or {})})
     data = load(dataset, root=root) if isinstance(dataset, str) else dataset
     free = available_memory()
     network, graph = _built(model, config, data)
@@ -78,7 +83,7 @@ def plan(
         if works is not None:
             most = _bytes(works)
             schemes[scheme] = Forecast(most, seconds(works, machine_rates()), most <= free)
-    return Plan(data.name, model, free, schemes, network.regions(graph))
+    return Plan(data.name, model, free, schemes, network.regions(graph), found.name)
 
 
 def plan_tables(found: Plan) -> dict[str, pd.DataFrame]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
-from m3dphormer.models import Model
+from m3dphormer.models import Model, Phase
 from m3dphormer.training.metrics import METRICS
 from m3dphormer.training.settings import TrainConfig
 
@@ -123,32 +124,55 @@ def fit(
 
 
 def _over(state: State, config: TrainConfig, seconds: float) -> bool:
-    """Whether the epochs, the patience or the time are used up."""
+    """Whether the epochs, the time or the patience, which begins with the last phase, are over."""
     if state.kept is None:
         return False
     done, last = len(state.history), state.history[-1]
-    if config.patience is not None and done - state.kept.epoch.epoch >= config.patience:
+    *earlier, _ = state.model.phases(config.epochs)
+    since = max(state.kept.epoch.epoch, sum(phase.epochs for phase in earlier))
+    if config.patience is not None and done - since >= config.patience:
         return True
     return done >= config.epochs or last.seconds >= seconds
+
+
+def _enter_phase(state: State, config: TrainConfig) -> None:
+    """Be in the phase of the next epoch."""
+    done, phases = len(state.history), state.model.phases(config.epochs)
+    phase, begins = _phase_at(phases, done)
+    if done == begins and phase.from_best and state.kept is not None:
+        state.model.load_state_dict(state.kept.weights)
+    state.model.enter(phase.name)
+
+
+def _phase_at(phases: Sequence[Phase], done: int) -> tuple[Phase, int]:
+    """The phase after so many epochs, and after how many it begins."""
+    begins = 0
+    for phase in phases[:-1]:
+        if done < begins + phase.epochs:
+            return phase, begins
+        begins += phase.epochs
+    return phases[-1], begins
 
 
 def _step(
     state: State, graph: Any, data: Data, config: TrainConfig, metric: str, start: float
 ) -> None:
-    """One epoch: a step on all training nodes, then the scores."""
-    model, number = state.model, len(state.history) + 1
+    """One epoch: the steps that the model asks for, one on all training nodes, then the scores."""
+    model, number, losses = state.model, len(state.history) + 1, []
+    _enter_phase(state, config)
     model.train()
-    state.optimiser.zero_grad()
-    loss = model.loss(graph, data)
-    if not torch.isfinite(loss):
-        raise _diverged(f"The loss became {loss.item()}", number, config)
-    loss.backward()  # type: ignore[no-untyped-call]
-    state.optimiser.step()
+    for loss in model.losses(graph, data):
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            raise _diverged(f"The loss became {losses[-1]}", number, config)
+        state.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        state.optimiser.step()
     probabilities = predict(model, graph)
     if not np.isfinite(probabilities).all():
         raise _diverged("The predictions became nan", number, config)
     scores = {part: score(probabilities, data, part, metric) for part in PARTS}
-    epoch = Epoch(number, loss.item(), **scores, seconds=time.perf_counter() - start)
+    epoch = Epoch(number, statistics.fmean(losses), **scores, seconds=time.perf_counter() - start)
     state.history.append(epoch)
     if state.kept is None or epoch.val > state.kept.epoch.val:
         weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -161,9 +185,8 @@ def _diverged(what: str, number: int, config: TrainConfig) -> UserError:
 
 def adam(model: Model, config: TrainConfig) -> torch.optim.Adam:
     """The optimiser, one pass over all weights."""
-    return torch.optim.Adam(
-        model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
-    )
+    groups = model.parameter_groups(config.weight_decay)
+    return torch.optim.Adam(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 def predict(model: Model, graph: Any) -> np.ndarray:

@@ -1,6 +1,6 @@
 """A run: one model on one graph over several seeds, in a folder that tells the whole story.
 
-config.json, summary.json
+config.json, summary.json; report.html, by the command
 seed0/  metrics.jsonl, model.json, graph.npz, weights.safetensors, predictions.csv, result.json;
         until result.json is there, two checkpoints to go on from
 seed1/  ...
@@ -25,6 +25,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import class_count, load
+from m3dphormer.models.settings import at_least, positive
 from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
@@ -32,6 +33,8 @@ from m3dphormer.training.files import is_empty, read_json, sweep, write_json, wr
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.recipes import find_recipe
+from m3dphormer.training.resident import peak_resident
 from m3dphormer.training.resume import find_run
 from m3dphormer.training.settings import resolve
 
@@ -53,6 +56,7 @@ class Summary:
     epochs: list[int]
     seed_seconds: list[float]
     best_seed: int
+    recipe: str | None = None
 
 
 def train(
@@ -60,6 +64,7 @@ def train(
     *,
     model: str = "m3dphormer",
     seeds: int | None = None,
+    recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     root: str | None = None,
     out: str | None = None,
@@ -75,7 +80,9 @@ def train(
 
     Args:
         dataset: A known name or a path.
-        settings: Settings of the model and of training.
+        recipe: A TOML file with settings; "none": plain defaults; None: the recipe that comes with
+            the package for this model and dataset, where there is one.
+        settings: Settings of the model and of training, above those of the recipe.
         root: Where raw benchmark files lie.
         out: The run's folder; None: a new one under ``runs/``.
         resume: Go on with a run that was begun in or under ``out``, and take from it what is not
@@ -84,20 +91,22 @@ def train(
         checkpoint: Seconds of training between two checkpoints.
         force: Start even where the forecast says that memory will not suffice.
     """
-    settings = dict(settings or {})
+    found = find_recipe(recipe, model, dataset)
     if not resume:
-        resolve(model, settings)  # a mistake is told before a download
+        resolve(model, {**found.settings, **(settings or {})})  # told before a download
     first = load(dataset, root=root)
     begun = find_run(out, model, first.graph_hash) if resume else None
+    given = {} if begun is None else begun.record["given"]
+    if begun is None or recipe is not None:
+        given = {**given, **found.settings}
+    settings = {**given, **(settings or {})}
     if begun is not None:
-        settings = {**begun.record["given"], **settings}
         seeds = begun.record["seeds"] if seeds is None else seeds
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
-    if seeds < 1:
-        raise UserError(f"The 'seeds' parameter must be an int of at least 1. Got {seeds}.")
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"The 'minutes' parameter must be a float above 0. Got {minutes:g}.")
+    at_least(1).check("seeds", seeds)
+    if minutes is not None:
+        positive().check("minutes", minutes)
     configs = resolve(model, settings)
     metric = check_metric(metric or first.metric, class_count(first))
     if not force and device == "cpu":
@@ -107,6 +116,7 @@ def train(
         "source": first.source,
         "graph_hash": first.graph_hash,
         "model": model,
+        "recipe": found.name,
         "settings": {**asdict(configs[0]), **asdict(configs[1])},
         "given": settings,
         "metric": metric,
@@ -116,7 +126,7 @@ def train(
         "versions": _versions(),
     }
     if begun is None:
-        folder = _new_folder(out, f"{first.name}-{model}")
+        folder = _new_folder(out, f"{first.name}-{model.replace('*', '-star')}")
         if resume:
             notice(
                 f"No run of {model} on {first.name} to go on with; a new one begins in {folder}."
@@ -175,6 +185,7 @@ def _summary(
         epochs=[epoch.epoch for epoch in best],
         seed_seconds=took,
         best_seed=validation.index(max(validation)),
+        recipe=record.get("recipe"),
     )
 
 
@@ -212,7 +223,8 @@ def _train_seed(
         raise type(error)(f"{what}; {best}") from None
     _save_seed(clf, data, place)
     took = checkpoint.seconds + time.perf_counter() - began
-    write_json(place / "result.json", {"best": asdict(clf.memory_.best), "seconds": took})
+    result = {"best": asdict(clf.memory_.best), "seconds": took, "peak_bytes": peak_resident()}
+    write_json(place / "result.json", result)
 
 
 @contextmanager

@@ -33,8 +33,8 @@ class TrainConfig:
     ``patience``: stop after so many epochs without a better validation score.
     """
 
-    lr: float = setting(0.001, between(0, 10))
-    weight_decay: float = setting(0.0005, between(0, 10))
+    lr: float = setting(0.001, between(0, 10), search=(5e-4, 1e-3, 5e-3))
+    weight_decay: float = setting(0.0005, between(0, 10), search=(0.0, 1e-4, 5e-4, 1e-3, 5e-3))
     epochs: int = setting(200, at_least(1))
     patience: int | None = setting(None, either(at_least(1), Rule("None", lambda v: v is None)))
 
@@ -76,7 +76,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, object]:
 
 
 def _parse_value(name: str, text: str) -> object:
-    if name == "experts":
+    if name == "experts" and not text.isdigit():  # names of masks; elsewhere a number
         return [part.strip(" '\"") for part in text.strip("[]").split(",")]
     try:
         return tomllib.loads(f"value = {text}")["value"]

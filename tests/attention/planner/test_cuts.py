@@ -13,7 +13,7 @@ from m3dphormer.masks import Mask
 
 
 @pytest.mark.filterwarnings("ignore::m3dphormer.errors.UserNotice")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(two_masks())
 def test_shapes_and_pairs_are_those_of_the_dual_scheme(pair: tuple[Mask, Mask]) -> None:
     for mask in pair:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -17,6 +17,14 @@ def test_rates_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(rate > 0 for rate in asdict(first).values())
     monkeypatch.setattr(rates, "measure_rates", lambda: pytest.fail("measured again"))
     assert machine_rates() == first
+
+
+def test_known_rates_can_be_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "SHARE", 0.01)
+    first = machine_rates()
+    monkeypatch.setattr(rates, "measure_rates", lambda: replace(first, gemm=1.0))
+    assert machine_rates(anew=True).gemm == 1.0
+    assert machine_rates().gemm == 1.0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 0}', '{"format": 1, "torch": "0.1"}'])

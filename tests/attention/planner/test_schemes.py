@@ -81,3 +81,16 @@ def test_no_forecast_of_a_complete_mask_grows_with_its_pairs(additive: bool) -> 
 def test_a_tensor_is_fresh_where_glibc_asks_the_system() -> None:
     assert Work().writes(33 * 2**20, 2).fresh == 66 * 2**20
     assert Work().writes(31 * 2**20, 2).warm == 62 * 2**20
+
+
+def test_dropout_of_a_small_dense_attention_leaves_holes_in_the_heap() -> None:
+    data = random_graph(200, degree=12)
+
+    def holes(rows: int, dropout: bool) -> float:
+        mask = masks.g1(data).widen(masks.Layout(nodes=200, virtual=rows - 200))
+        works = scheme_works("dense", mask, Shape(HEADS, WIDTH, False, dropout))
+        return sum(work.holes for work in works)
+
+    assert holes(200, True) > 0
+    assert holes(200, False) == 0
+    assert holes(2000, True) == 0  # the hashes are 64 MB, the system's

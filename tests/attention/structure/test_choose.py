@@ -9,7 +9,13 @@ from torch import nn
 from graphs import random_graph
 from m3dphormer import masks
 from m3dphormer.attention.structure.choose import RULES, choose
-from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, narrowed
+from m3dphormer.attention.structure.forms import (
+    AdditiveWeights,
+    DotWeights,
+    GCNWeights,
+    Weights,
+    narrowed,
+)
 
 
 def dot(width: int, heads: int) -> DotWeights:
@@ -29,15 +35,17 @@ def additive(width: int, heads: int) -> AdditiveWeights:
         ("c4", dot(8, 2), "star"),
         ("g3", dot(8, 2), "class scores"),  # 2 heads x 3 classes < 8
         ("g3", dot(8, 4), "class queries"),
+        ("c4", additive(8, 2), "short scores"),
+        ("g3", additive(8, 2), "short scores"),
+        ("l2", dot(8, 2), "plain"),
+        ("l2", GCNWeights(nn.Linear(8, 8), 2), "degrees"),
         ("c3", dot(8, 2), "plain"),
         ("g2", dot(8, 2), "plain"),
         ("g1", dot(8, 2), "complete"),
         ("c2", dot(8, 2), "complete"),
     ],
 )
-def test_masks_of_the_paper_have_forms_of_their_own(
-    mask: str, weights: DotWeights | AdditiveWeights, name: str
-) -> None:
+def test_masks_of_the_paper_have_forms_of_their_own(mask: str, weights: Weights, name: str) -> None:
     built = masks.build_from(mask, random_graph(60, 3), {"clusters": 6})
     assert choose(weights, built).name == name
 

@@ -46,6 +46,24 @@ def test_a_graph_without_virtual_nodes_has_its_own_rows_alone() -> None:
     torch.testing.assert_close(inputs.features(x, []).project(layer), layer(x))
 
 
+@pytest.mark.parametrize("density", [0.01, 0.1, 1.0])
+def test_dropped_features_are_features_with_some_numbers_dropped(density: float) -> None:
+    torch.manual_seed(0)
+    x = (1 + torch.rand(80, 30).double()) * (torch.rand(80, 30) < density)
+    whole = inputs.features(x, [])
+    assert (whole.columns is None) == (density > 0.05)
+    given = whole.dropped(0.4)
+    weight = torch.eye(30).double().requires_grad_()
+    out = given.times(weight)  # X itself
+    kept = out.detach() != 0
+    torch.testing.assert_close(out.detach(), torch.where(kept, x / 0.6, 0.0))
+    assert 0.4 < float(kept.sum() / (x != 0).sum()) < 0.8
+    (grad,) = torch.autograd.grad(out.sum(), weight)  # the same numbers are dropped on the way back
+    torch.testing.assert_close(grad, out.detach().sum(0).expand(30, 30))
+    assert not torch.equal(whole.dropped(0.4).times(weight), out)
+    assert torch.equal(whole.times(weight), x)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.4])
 def test_the_activation_in_one_pass_is_the_plain_one(p: float) -> None:
     z = torch.randn(70, 33, dtype=torch.float64)

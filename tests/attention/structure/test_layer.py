@@ -69,6 +69,17 @@ def step(data: Data, scheme: str, settings: dict[str, Any]) -> list[torch.Tensor
         {"experts": ["l1", "c3", "g2"]},
         {"experts": ["c4", "g3", "c1", "l2"]},
         {"experts": ["g1"], "input": "linear", "readout": "last"},
+        {"ffn": True},
+        {"ffn": True, "norm": "batch"},
+        {"local_scores": "gcn"},
+        {"local_scores": "dot"},
+        {"cluster_scores": "gat"},
+        {"global_scores": "gat"},
+        {"leave_one_out": True},
+        {"leave_one_out": True, "norm": "batch", "ffn": True, "class_nodes": 3},
+        {"leave_one_out": True, "global_scores": "gat", "class_features": "learned"},
+        {"class_features": "learned"},
+        {"class_nodes": 3},
     ],
 )
 @pytest.mark.parametrize("empty_class", [False, True])

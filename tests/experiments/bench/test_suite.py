@@ -31,7 +31,7 @@ def test_one_real_measurement_in_a_fresh_process_with_its_heap_and_threads() -> 
     table = run_bench(["hierarchy"], parts=["epochs"], seconds=0.0)
     assert set(table["heap"]) == {"default", "warm"}
     assert set(table["threads"]) == {1, 2}
-    assert set(table["scheme"]) == set(cases.EPOCH_SCHEMES)
+    assert set(table["scheme"]) == set(cases.EPOCHS)
     assert ((table["q1"] > 0) & (table["q1"] <= table["median"])).all()
     assert (table["median"] <= table["q3"]).all()
     assert (table["repeats"] >= 3).all()

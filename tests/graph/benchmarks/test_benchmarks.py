@@ -26,6 +26,7 @@ PUBLISHED = {  # nodes, undirected edges, features, classes, edge homophily, spl
     "squirrel": (2223, 46998, 2089, 5, 0.207, HALF),
     "minesweeper": (10000, 39402, 7, 2, 0.683, (5000, 2500, 2500)),
     "ogbn-arxiv": (169343, 1157799, 128, 40, 0.654, (90941, 29799, 48603)),
+    "ogbn-arxiv-guesses": (169343, 1157799, 200, 40, 0.654, (90941, 29799, 48603)),
 }
 
 
@@ -50,7 +51,7 @@ def test_numbers_are_the_published_ones(data_root: Path, name: str) -> None:
     source, target = graph.y[graph.edges]
     assert round(float((source == target).mean()), 3) == homophily
     assert graph.metric == ("roc_auc" if name == "minesweeper" else "accuracy")
-    assert graph.source == f"files in {data_root / BENCHMARKS[name].raw.folders[0]}"
+    assert graph.source.split(";")[0] == f"files in {data_root / BENCHMARKS[name].raw.folders[0]}"
     if isinstance(split, RandomSplit):
         assert graph.rule == split
     else:
@@ -92,6 +93,17 @@ def test_amazon_rows_are_normalised(data_root: Path, name: str) -> None:
 def test_arxiv_classes_have_names(data_root: Path) -> None:
     graph = load_benchmark("ogbn-arxiv", data_root, features=False)
     assert graph.label_names[24] == "arxiv cs lg"
+
+
+def test_guesses_in_place_of_features_are_what_they_say_and_are_told(data_root: Path) -> None:
+    graph = load_benchmark("ogbn-arxiv-guesses", data_root)
+    assert graph.x is not None
+    first = graph.x[:, :40]
+    assert round(float((first.argmax(1) == graph.y)[first.any(1)].mean()), 3) == 0.735
+    assert graph.x.sum(1).max() == 5
+    told = "; features are a language model's guesses of the class, not the benchmark's"
+    assert graph.source.endswith(told)
+    assert benchmark_source("ogbn-arxiv-guesses", data_root).endswith(told)
 
 
 def test_arxiv_without_its_features_says_which_file_is_missing_and_what_to_do(

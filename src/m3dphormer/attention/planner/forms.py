@@ -19,7 +19,7 @@ def structured_work(weights: Weights, mask: Mask, shape: Shape) -> Work:
     return _FORMS[choose(weights, mask).name](mask, shape)
 
 
-def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool) -> Work:
+def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool, calls: int) -> Work:
     """Values and, for dot products, queries and keys of the rows that the mask touches."""
     rows = narrowed(mask).layout.total
     state = NUMBER * rows * shape.width
@@ -28,10 +28,18 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool) -> Work
         kept=kept,
         forward=kept,
         flops=STEP * projections * rows * shape.width**2,
-        calls=10 + 8 * projections,
+        calls=calls,
     ).writes(state, 4 * projections + 3)
     attention = fused_work(mask, rows, shape)
     return together(own, attention if index else replace(attention, index=0.0))
+
+
+def _by_degrees(mask: Mask, shape: Shape) -> Work:
+    """Values, and the answer once more, scaled."""
+    scaled = NUMBER * narrowed(mask).layout.total * shape.width
+    return together(
+        _by_rows(mask, shape, 1, index=True, calls=120), Work(kept=scaled, forward=scaled)
+    )
 
 
 def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
@@ -45,15 +53,17 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
         forward=kept + scores,
         backward=scores + queries * state,
         flops=STEP * nodes * shape.width * (outputs + classes),
-        calls=60,
+        attended=nodes * classes * shape.width,
+        calls=260,
     ).writes(state, 3 + 4 * queries)
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
-    "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True),
-    "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False),
-    "complete": lambda mask, shape: _by_rows(mask, shape, 3, index=True),
-    "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True),
+    "degrees": _by_degrees,
+    "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True, calls=200),
+    "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False, calls=80),
+    "complete": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
+    "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
     "class scores": lambda mask, shape: _by_classes(mask, shape, queries=False),
     "class queries": lambda mask, shape: _by_classes(mask, shape, queries=True),
 }

@@ -19,8 +19,9 @@ from m3dphormer.masks.layout import Layout
 from m3dphormer.masks.regions import Edges
 
 FRESH_FROM = 32 * 2**20  # bytes from which glibc asks the system for every tensor anew
-FORMAT = 1
+FORMAT = 2
 ROWS, WIDTH, HEADS, DEGREE = 8192, 64, 2, 8
+RING = 4  # tensors of 8 MB that are read in turn: together more than a core's own cache holds
 SHARE = 0.15  # seconds for each rate
 
 
@@ -31,8 +32,8 @@ class Rates:
     Args:
         gemm: Floating-point operations of a product [T, d] x [d, d].
         attend: Numbers (pairs x width) of fused attention, for a training step and an evaluation.
-        scatter: Numbers that ``index_add`` takes.
-        warm: Bytes that an element-wise operator writes to memory at hand.
+        scatter: Numbers that ``index_add`` takes, half of them in the order of the rows.
+        warm: Bytes that an element-wise operator writes to memory at hand, of others not at hand.
         fresh: The same where the system has to give the memory first.
         call: Seconds that an operator takes on next to nothing, gradient included.
     """
@@ -45,11 +46,15 @@ class Rates:
     call: float
 
 
-def machine_rates() -> Rates:
-    """The rates of this machine at torch's number of threads, measured where they are not known."""
+def machine_rates(*, anew: bool = False) -> Rates:
+    """The rates of this machine at torch's number of threads, measured where they are not known.
+
+    Args:
+        anew: Measure even where they are known.
+    """
     threads = torch.get_num_threads()
     path = cache_dir("rates", f"{platform.node() or 'here'}-{threads}-threads.json")
-    known = _read(path)
+    known = None if anew else _read(path)
     if known is None:
         known = measure_rates()
         text = json.dumps({"format": FORMAT, "torch": torch.__version__, **asdict(known)})
@@ -66,10 +71,11 @@ def measure_rates() -> Rates:
 
     state, weight = normal(ROWS, WIDTH), normal(WIDTH, WIDTH)
     keys = torch.randint(ROWS, (2, ROWS * DEGREE), generator=draw)
-    large = normal(2 * FRESH_FROM // 4)
+    ring, large = normal(RING, 2**21), normal(2 * FRESH_FROM // 4)
     pairs = normal(ROWS * DEGREE, WIDTH)
     few = torch.ones(4, requires_grad=True)
     mask = _mask(keys)
+    rows = keys[0].sort().values
     q, k, v = (normal(ROWS, HEADS, WIDTH // HEADS).requires_grad_() for _ in range(3))
 
     def attention() -> None:
@@ -78,11 +84,19 @@ def measure_rates() -> Rates:
         with torch.no_grad():
             attend(q, k, v, mask)
 
+    def scatter() -> None:
+        state.index_add(0, rows, pairs)
+        state.index_add(0, keys[0], pairs)
+
+    def write() -> None:
+        for i in range(RING):
+            ring[i] * ring[i - 1]
+
     return Rates(
         gemm=2 * ROWS * WIDTH**2 / _typical(lambda: state @ weight),
         attend=mask.nnz * WIDTH / _typical(attention),
-        scatter=pairs.numel() / _typical(lambda: state.index_add(0, keys[0], pairs)),
-        warm=4 * state.numel() / _typical(lambda: state * state),
+        scatter=2 * pairs.numel() / _typical(scatter),
+        warm=4 * ring.numel() / _typical(write),
         fresh=4 * large.numel() / _typical(lambda: large * large),
         call=_typical(lambda: torch.autograd.grad((few * few).sum(), few)) / 4,
     )
@@ -94,15 +108,20 @@ def _mask(keys: Tensor) -> Mask:
     return Mask("random", "local", layout, (region,))
 
 
+def clock() -> float:
+    """Seconds; with one thread those of this process alone, which no other can stretch."""
+    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
 def _typical(step: Callable[[], object]) -> float:
     """Seconds of the median call: the machine as a run will find it, not at its best."""
     step()
     times: list[float] = []
-    start = time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - start < SHARE:
-        began = time.perf_counter()
+    start = clock()
+    while len(times) < 3 or clock() - start < SHARE:
+        began = clock()
         step()
-        times.append(time.perf_counter() - began)
+        times.append(clock() - began)
     return sorted(times)[len(times) // 2]
 
 

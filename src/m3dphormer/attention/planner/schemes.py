@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from m3dphormer.attention.complete import complete_of, parts_of
 from m3dphormer.attention.dual import memory_threshold
 from m3dphormer.attention.planner.cuts import Cut, cuts_of, whole
+from m3dphormer.attention.planner.rates import FRESH_FROM
 from m3dphormer.attention.planner.work import NUMBER, Work, together
 from m3dphormer.attention.slabs import LISTED
 from m3dphormer.masks import Mask
 
 HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two float64, a bool
+HASHED = 8  # bytes of a hash
 HASH_WRITTEN = 125  # bytes an entry that it writes: a dozen int64 operators and three of floats
 INDEX = 8  # bytes of a row number
 
@@ -47,7 +49,7 @@ def sparse_work(cut: Cut, shape: Shape) -> Work:
         forward=kept + max(0.0, hashed - 2 * gathered),  # hashed before values are gathered
         backward=2 * gathered,
         scattered=cut.nnz * shape.width * (3 if shape.additive else 5),
-        calls=60 if shape.additive else 70,
+        calls=95,
     )
     work = work.writes(gathered, 7 if shape.additive else 15).writes(scored, 24)
     return work.writes(2 * scored, HASH_WRITTEN / 8) if shape.dropped else work
@@ -65,13 +67,17 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
     kept = weights * matrix + before + (2 if wide else 1) * masked
     first = (2 + filled) * matrix + before + 2 * masked  # while dropout is drawn
     forward = first + (HASH_HELD * entries if shape.dropped else matrix)
+    # Under glibc's limit all of it comes from the heap, where what is kept of this attention cuts
+    # the room of its longer integers into holes that are too small for those of the next.
+    holes = forward - kept if shape.dropped and HASHED * entries < FRESH_FROM else 0.0
     work = Work(
         kept=kept,
         forward=forward,
         backward=(2 + shape.additive) * matrix,
+        holes=holes,
         flops=16 * cut.area * shape.width * (2 if wide else 1),
-        calls=60,
-    ).writes(matrix, 12 + 3 * shape.additive)
+        calls=70,
+    ).writes(matrix, (12 if cut.full else 20) + 3 * shape.additive)  # filling takes a mask as well
     return work.writes(2 * NUMBER * entries, HASH_WRITTEN / 8) if shape.dropped else work
 
 
@@ -89,7 +95,7 @@ def fused_work(mask: Mask, rows: int, shape: Shape) -> Work:
         forward=per_head,
         backward=given + per_head,
         attended=mask.nnz * shape.width,
-        calls=12,
+        calls=40,
     )
     if not complete or mask.nnz <= LISTED:
         return work

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from m3dphormer.attention.planner.rates import FRESH_FROM, Rates
 
 NUMBER = 4  # bytes of a float32
+HEAP = 1.2  # bytes that glibc's heap takes for each byte of tensors that come and go in it
 
 
 @dataclass(frozen=True)
@@ -19,43 +20,54 @@ class Work:
         kept: Bytes that the forward pass leaves for the backward pass.
         forward: Most bytes at once in the forward pass, what is kept included.
         backward: Bytes that the backward pass needs beside what is kept.
+        holes: Bytes of short-lived tensors whose room in the heap is not used again.
         flops: Of matrix products.
         attended: Numbers that the fused kernels read: pairs x width.
         scattered: Numbers that are added up by row.
         warm, fresh: Bytes written to memory that the process had, or has to ask for.
         calls: Operators of torch.
+        tensor: Bytes of its largest tensor.
     """
 
     index: float = 0.0
     kept: float = 0.0
     forward: float = 0.0
     backward: float = 0.0
+    holes: float = 0.0
     flops: float = 0.0
     attended: float = 0.0
     scattered: float = 0.0
     warm: float = 0.0
     fresh: float = 0.0
     calls: float = 0.0
+    tensor: float = 0.0
 
     def writes(self, tensor: float, times: float) -> Work:
         """The same with ``times`` tensors of ``tensor`` bytes written."""
-        if tensor >= FRESH_FROM:
-            return replace(self, fresh=self.fresh + times * tensor)
-        return replace(self, warm=self.warm + times * tensor)
+        kind = "warm" if tensor < FRESH_FROM else "fresh"
+        written = {kind: getattr(self, kind) + times * tensor}
+        return replace(self, tensor=max(self.tensor, tensor), **written)
+
+    @property
+    def overhead(self) -> float:
+        """Bytes for each byte held: larger tensors are the system's, page by page."""
+        return HEAP if self.tensor < FRESH_FROM else 1.0
 
 
 def together(*works: Work) -> Work:
     """Parts that are alive at the same time, as one."""
-    names = [field.name for field in fields(Work)]
-    return Work(**{name: sum(getattr(work, name) for work in works) for name in names})
+    names = {field.name for field in fields(Work)} - {"tensor"}
+    sums = {name: sum(getattr(work, name) for work in works) for name in names}
+    return Work(**sums, tensor=max(work.tensor for work in works))
 
 
 def peak(works: Sequence[Work]) -> float:
     """Most bytes at once, of parts that follow each other forward and then backward."""
     kept = high = 0.0
     for work in works:
-        high = max(high, kept + work.forward, kept + work.kept + work.backward)
-        kept += work.kept
+        most = max(work.forward, work.kept + work.backward)
+        high = max(high, kept + work.overhead * most)
+        kept += work.overhead * work.kept + work.holes
     return high + sum(work.index for work in works)
 
 
@@ -80,11 +92,12 @@ def without_index(work: Work) -> Work:
 def recomputed_work(works: Sequence[Work], state: float) -> Work:
     """Parts of which only the state at their start is kept, and which are run once more."""
     whole, again = together(*works), 4 / 3  # forward, backward, evaluation; and forward
+    most = (peak(works) - whole.index) / whole.overhead
     return replace(
         whole,
         kept=state,
-        forward=peak(works) - whole.index,
-        backward=peak(works) - whole.index,
+        forward=most,
+        backward=most,
         flops=again * whole.flops,
         attended=again * whole.attended,
         warm=again * whole.warm,

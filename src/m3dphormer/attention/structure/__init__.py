@@ -1,9 +1,9 @@
 """Work that need not exist: exact rewrites of a layer, one file each."""
 
-from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, Weights
+from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, GCNWeights, Weights
 from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
 from m3dphormer.attention.structure.layer import Expert, attend_all, structured
-from m3dphormer.attention.structure.mix import Piece, mix
+from m3dphormer.attention.structure.mix import Piece, drop_features, mix
 from m3dphormer.attention.structure.read import Norm
 from m3dphormer.attention.structure.recompute import kept_layers, recomputed
 
@@ -12,10 +12,12 @@ __all__ = [
     "DotWeights",
     "Expert",
     "Features",
+    "GCNWeights",
     "Norm",
     "Piece",
     "Weights",
     "attend_all",
+    "drop_features",
     "features",
     "kept_layers",
     "mix",

@@ -11,7 +11,13 @@ from torch import Tensor
 from m3dphormer.attention.complete import complete_of
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import classes, forms, star
-from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, Form, Weights
+from m3dphormer.attention.structure.forms import (
+    AdditiveWeights,
+    DotWeights,
+    Form,
+    GCNWeights,
+    Weights,
+)
 from m3dphormer.masks import Mask
 
 
@@ -40,6 +46,12 @@ def _few_scores(weights: Weights, mask: Mask) -> bool:
 
 
 RULES = (
+    Rule(
+        "degrees",
+        "the mask's degrees are the weights: nothing is read but values",
+        lambda weights, mask: isinstance(weights, GCNWeights),
+        forms.by_degrees,
+    ),
     Rule(
         "short scores",
         "scores read the state through one vector a head instead of a projection",

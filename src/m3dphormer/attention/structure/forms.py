@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from m3dphormer.attention.attend import attend, attend_additive
 from m3dphormer.attention.dropout import Dropout, keywords
+from m3dphormer.attention.gcn import attend_gcn
 from m3dphormer.attention.structure.read import Pool, Read
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
@@ -36,7 +37,15 @@ class AdditiveWeights:
     heads: int
 
 
-Weights = DotWeights | AdditiveWeights
+@dataclass(frozen=True)
+class GCNWeights:
+    """GCN-style: no scores, v = W h + b."""
+
+    value: nn.Linear
+    heads: int
+
+
+Weights = DotWeights | AdditiveWeights | GCNWeights
 Answers = list[tuple[int, Tensor]]  # runs of rows: the first row's number, [n, d]
 
 
@@ -99,6 +108,17 @@ def short_scores(
 
     reads = [short(weights.score_query), short(weights.score_key), Read.of(weights.value, rows)]
     return Form(reads, [], finish)
+
+
+def by_degrees(weights: GCNWeights, mask: Mask, few: Tensor, dropout: Dropout | None) -> Form:
+    """Values alone: the mask's degrees are the weights."""
+    mask = narrowed(mask)
+
+    def finish(read: list[Tensor]) -> Answers:
+        v = by_head(read[0], weights.heads)
+        return [(0, attend_gcn(v, mask, **keywords(dropout)).flatten(1))]
+
+    return Form([Read.of(weights.value, mask.layout.total)], [], finish)
 
 
 def by_head(tensor: Tensor, heads: int) -> Tensor:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import dropout as drop
+from torch.nn.functional import linear
 
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes
@@ -45,11 +48,35 @@ class Features:
 
     def project(self, layer: nn.Linear) -> Tensor:
         """X W + b of all T rows."""
+        return self.times(layer.weight, layer.bias)
+
+    def times(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """The same with the weights [d, F] and [d] of a linear layer."""
         if self.means is None and self.sparse is None and self.virtual is None:
-            out: Tensor = layer(self.x)
-        else:
-            out = _Project.apply(self, layer.weight, layer.bias)  # type: ignore[no-untyped-call]
+            return linear(self.x, weight, bias)
+        out: Tensor = _Project.apply(self, weight, bias)  # type: ignore[no-untyped-call]
         return out
+
+    def dropped(self, p: float) -> Features:
+        """What ``times`` and ``project`` read with each number of X dropped with probability p.
+
+        Without virtual rows, and without a copy of X where it is sparse: a zero stays a zero.
+        """
+        if self.sparse is None or self.columns is None:
+            return replace(self, x=drop(self.x, p), sparse=None)
+        values = drop(self.sparse.values(), p)
+        by_column = values[self._by_column]
+        return replace(
+            self,
+            sparse=_with_values(self.sparse, values),
+            columns=_with_values(self.columns, by_column),
+        )
+
+    @cached_property
+    def _by_column(self) -> Tensor:
+        """Where the values of ``columns`` stand among those of ``sparse``."""
+        assert self.sparse is not None
+        return torch.argsort(self.sparse.col_indices(), stable=True)
 
 
 def plain_features(x: Tensor, groups: Sequence[Group]) -> Features:
@@ -97,6 +124,12 @@ def _mean_matrices(groups: Sequence[Group], x: Tensor) -> tuple[Tensor, Tensor]:
     place = torch.stack([torch.cat(rows), torch.cat(columns)])
     means = torch.sparse_coo_tensor(place, torch.cat(values), (first, len(x)))
     return means.to_sparse_csr(), means.t().to_sparse_csr()
+
+
+def _with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """A CSR with the same places and other values."""
+    places = matrix.crow_indices(), matrix.col_indices()
+    return torch.sparse_csr_tensor(*places, values, matrix.shape, check_invariants=False)
 
 
 class _Project(torch.autograd.Function):

@@ -13,7 +13,8 @@ from m3dphormer.errors import unknown
 OURS = DEFAULT_SCHEME
 KINDS = ("dot", "additive")
 PYG = {"dot": "pyg TransformerConv", "additive": "pyg GATConv"}
-EPOCH_SCHEMES = (OURS, "dual", "sparse")
+POLYNORMER = "polynormer"
+EPOCHS = (OURS, "dual", "sparse", POLYNORMER)  # M3Dphormer by scheme, and its fastest rival
 DENSE_BELOW = 4_000  # rows past which a dense form would take most of the time and memory
 DROPOUT = 0.3
 DEGREE = 16  # of the random graphs in the growth measurement

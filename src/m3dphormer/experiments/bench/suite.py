@@ -70,7 +70,7 @@ def _tasks(graphs: Sequence[str], parts: Sequence[str], seconds: float) -> Itera
                 for name in cases.forms(kind):
                     setting = {"graph": graph, "kind": kind, "name": name, **plain}
                     yield {"part": "attention memory", **setting}
-            for name in cases.EPOCH_SCHEMES:
+            for name in cases.EPOCHS:
                 yield {"part": "epoch memory", "graph": graph, "name": name, **plain}
     if "growth" in parts:
         for kind in cases.KINDS:

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.experiments.bench import cases, rivals
-from m3dphormer.experiments.resident import peak_resident, reset_peak
 from m3dphormer.graph import load
 from m3dphormer.masks import Mask, l2
-from m3dphormer.models import create_model
+from m3dphormer.models import Model, create_model
 from m3dphormer.training.loop import adam
+from m3dphormer.training.resident import peak_resident, reset_peak
 from m3dphormer.training.settings import TrainConfig
 
 Row = dict[str, Any]
@@ -51,7 +51,7 @@ def time_attention(
 def time_epochs(graph: str, root: str | None, seconds: float, repeats: int) -> list[Row]:
     """Training step and evaluation of M3Dphormer, all schemes interleaved."""
     shape, data = cases.shape_of(graph), load(graph, root=root)
-    steps = {scheme: _epoch(data, shape, scheme) for scheme in cases.EPOCH_SCHEMES}
+    steps = {name: _epoch(data, shape, name) for name in cases.EPOCHS}
     return _interleaved(steps, seconds, repeats)
 
 
@@ -125,9 +125,22 @@ def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _epoch(data: Data, shape: cases.Shape, scheme: str) -> Callable[[], None]:
+def _network(data: Data, shape: cases.Shape, name: str) -> Model:
+    """M3Dphormer under a scheme, or PolyNormer of the same width and depth in its public form."""
     torch.manual_seed(0)
-    model = create_model(
+    if name == cases.POLYNORMER:
+        model = create_model(
+            "polynormer",
+            data,
+            hidden=shape.head_width,
+            heads=shape.heads,
+            layers=shape.layers - 1,
+            global_layers=1,
+            engine="pyg",
+        )
+        model.enter("global")
+        return model
+    return create_model(
         "m3dphormer",
         data,
         hidden=shape.width,
@@ -135,8 +148,12 @@ def _epoch(data: Data, shape: cases.Shape, scheme: str) -> Callable[[], None]:
         heads=shape.heads,
         clusters=shape.clusters,
         attention_dropout=cases.DROPOUT,
-        scheme=scheme,
+        scheme=name,
     )
+
+
+def _epoch(data: Data, shape: cases.Shape, name: str) -> Callable[[], None]:
+    model = _network(data, shape, name)
     graph = model.prepare(data)
     optimiser = adam(model, TrainConfig())
 

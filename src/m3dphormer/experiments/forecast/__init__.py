@@ -1,5 +1,5 @@
 """The forecast against the truth: memory and time of real runs, each in a fresh process."""
 
-from m3dphormer.experiments.forecast.suite import compare, feasible
+from m3dphormer.experiments.forecast.suite import compare
 
-__all__ = ["compare", "feasible"]
+__all__ = ["compare"]

@@ -8,9 +8,12 @@ import sys
 from itertools import pairwise
 from typing import Any
 
-from m3dphormer.experiments.resident import peak_resident, reset_peak
+import torch
+
+from m3dphormer.attention.planner.rates import clock
 from m3dphormer.graph import load
 from m3dphormer.training import NodeClassifier
+from m3dphormer.training.resident import peak_resident, reset_peak
 
 
 def main() -> None:
@@ -19,12 +22,14 @@ def main() -> None:
     print(json.dumps(measure(**task)))
 
 
-def measure(graph: str, root: str | None, settings: dict[str, Any]) -> dict[str, float]:
+def measure(
+    graph: str, root: str | None, threads: int, settings: dict[str, Any]
+) -> dict[str, float]:
     """Peak above the imported package, and the median time of an epoch after the first two."""
+    torch.set_num_threads(threads)
     before = reset_peak()
-    data = load(graph, root=root)
-    classifier = NodeClassifier(**settings).fit(data)
-    ends = [epoch.seconds for epoch in classifier.history_]
+    data, ends = load(graph, root=root), list[float]()
+    NodeClassifier(**settings).fit(data, lambda epoch: ends.append(clock()))
     taken = [after - ended for ended, after in pairwise(ends[1:])]
     return {"peak_bytes": peak_resident() - before, "seconds_per_epoch": statistics.median(taken)}
 

@@ -1,4 +1,4 @@
-"""The door to the nine benchmarks: find or fetch the files, parse them, check what came out."""
+"""The door to the benchmarks: find or fetch the files, parse them, check what came out."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def load_benchmark(name: str, root: str | Path | None = None, *, features: bool 
     assert rule is not None
     if x is not None and benchmark.hashes.x is None:
         source += ", features unverified"
+    if x is not None and benchmark.stand_in:
+        source += f"; {benchmark.stand_in}"
     if x is not None and benchmark.normalise:
         x = x / np.maximum(x.sum(axis=1, keepdims=True), 1.0)
     numbered = [str(label) for label in range(benchmark.numbers.classes)]
@@ -60,9 +62,9 @@ def benchmark_source(name: str, root: str | Path | None = None) -> str:
     benchmark = get_benchmark(name)
     plan = planned_source(benchmark.files(features=True), root)
     found = find_raw(benchmark.files(features=False), root)
-    if found is None or found.source == plan:
-        return plan
-    return f"{plan} ({found.source} lack {', '.join(benchmark.feature_files)})"
+    if found is not None and found.source != plan:
+        plan += f" ({found.source} lack {', '.join(benchmark.feature_files)})"
+    return f"{plan}; {benchmark.stand_in}" if benchmark.stand_in else plan
 
 
 def _check(benchmark: Benchmark, parsed: Parsed, folder: Path) -> None:

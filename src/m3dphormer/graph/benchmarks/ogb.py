@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from m3dphormer.graph.benchmarks.parsed import Parsed, canonical_edges, reading
 from m3dphormer.graph.splits import GivenSplit
 
 FEATURES = "raw/node-feat.csv.gz"
+GUESSES = "extra/tape_gpt_preds_ogbn-arxiv.csv"
+MOST_GUESSES = 5
 CATEGORIES = "mapping/labelidx2arxivcategeory.csv.gz"  # spelt so by OGB
 PARTS = ("train", "valid", "test")
 FILES = (
@@ -38,6 +41,29 @@ def read_arxiv(folder: Path, *, features: bool = True) -> Parsed:
         splits=GivenSplit(*(_read_mask(folder, part, len(y)) for part in PARTS)),
         label_names=_read_categories(folder / CATEGORIES, classes=int(y.max()) + 1),
     )
+
+
+def read_arxiv_guesses(folder: Path, *, features: bool = True) -> Parsed:
+    """The same graph with a language model's guesses of the class in place of word vectors.
+
+    A guess is a one in the column of its rank and class: [N, 5 * classes].
+    """
+    parsed = read_arxiv(folder, features=False)
+    return replace(parsed, x=_read_guesses(folder / GUESSES, parsed.y)) if features else parsed
+
+
+def _read_guesses(path: Path, y: np.ndarray) -> np.ndarray:
+    classes = int(y.max()) + 1
+    with reading(path, "a csv file of up to five class numbers a line"):
+        names = range(MOST_GUESSES)  # a line without a guess is blank
+        table = pd.read_csv(path, header=None, names=names, skip_blank_lines=False).to_numpy()
+        node, rank = np.nonzero(~np.isnan(table))
+        guess = table[node, rank].astype(np.int64)
+        if len(table) != len(y) or guess.min() < 0 or guess.max() >= classes:
+            raise ValueError("not a line a node, or no such class")
+        x = np.zeros((len(y), MOST_GUESSES * classes), np.float32)
+        x[node, rank * classes + guess] = 1
+        return x
 
 
 def _read_table(path: Path, dtype: type[np.generic], columns: int) -> np.ndarray:

@@ -15,7 +15,10 @@ from m3dphormer.graph.raw import finish
 from m3dphormer.graph.splits import GivenSplit
 
 MASKS = ("train_mask", "val_mask", "test_mask")
-MADE_HERE = {"num_nodes", "name", "source", "split", "split_hash", "graph_hash", "encodings"}
+MADE_HERE = {
+    *("num_nodes", "name", "source", "split", "split_count", "split_hash", "graph_hash"),
+    "encodings",
+}
 READ_HERE = {"x", "edge_index", "y", "metric", "label_names", "node_ids", *MASKS}
 
 
@@ -69,9 +72,12 @@ def from_data(
         split = has.get("split", split)
     metric = str(has.get("metric") or raw.metric)
     encodings = bool(has.get("encodings"))
-    return finish(
+    made = finish(
         replace(raw, metric=metric, extra=extra, encodings=encodings, need_labels=labels), split
     )
+    if "split" in has:  # finished before; None takes the attribute away
+        made.split_count = has.get("split_count")
+    return made
 
 
 def _refuse_others(data: Any) -> None:
