@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import warnings
 from dataclasses import asdict
@@ -266,7 +265,7 @@ def tune(
         typer.Option(help="URL of a database for several machines; default: SQLite in --out."),
     ] = None,
     study: Annotated[str | None, typer.Option(help="The study's name in the database.")] = None,
-    minutes: Annotated[float, typer.Option(help="No trial begins after that.")] = math.inf,
+    minutes: Annotated[float | None, typer.Option(help="No trial begins after that.")] = None,
     metric: Annotated[str | None, typer.Option(help="accuracy, roc_auc or f1.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     as_json: AsJson = False,

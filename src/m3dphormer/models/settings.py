@@ -42,6 +42,11 @@ def between(low: float, high: float) -> Rule:
     return Rule(words, lambda v: (_is_int(v) or isinstance(v, float)) and low <= v < high)
 
 
+def positive() -> Rule:
+    """A number above 0."""
+    return Rule("a float above 0", lambda v: (_is_int(v) or isinstance(v, float)) and v > 0)
+
+
 def one_of(*choices: str) -> Rule:
     """One of a few words."""
     return Rule("one of " + ", ".join(choices), lambda v: v in choices)

@@ -67,7 +67,7 @@ def _setting(ax: Axes, table: pd.DataFrame, name: str) -> None:
         ax.scatter([place] * len(complete), complete, s=12, color=COMPLETE)
         if len(complete):
             ax.plot([place - 0.25, place + 0.25], [complete.max()] * 2, color=BEST, linewidth=1.5)
-    ax.set_xticks(range(len(values)), [f"{value}" for value in values], fontsize=8)
+    ax.set_xticks(range(len(values)), [f"{value}" for value in values], fontsize=7)
     ax.set_xlim(-0.5, len(values) - 0.5)
     ax.tick_params(axis="y", labelsize=8)
     ax.set_title(name, fontsize=9, loc="left")

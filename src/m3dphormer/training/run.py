@@ -25,6 +25,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import class_count, load
+from m3dphormer.models.settings import at_least, positive
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
 from m3dphormer.training.files import is_empty, read_json, write_json, write_table
@@ -101,10 +102,9 @@ def train(
         seeds = begun.record["seeds"] if seeds is None else seeds
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
-    if seeds < 1:
-        raise UserError(f"The 'seeds' parameter must be an int of at least 1. Got {seeds}.")
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"The 'minutes' parameter must be a float above 0. Got {minutes:g}.")
+    at_least(1).check("seeds", seeds)
+    if minutes is not None:
+        positive().check("minutes", minutes)
     configs = resolve(model, settings)
     metric = check_metric(metric or first.metric, class_count(first))
     if not force and device == "cpu":

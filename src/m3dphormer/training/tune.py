@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, load
-from m3dphormer.models.settings import Rule, at_least
+from m3dphormer.models.settings import at_least, positive
 from m3dphormer.training.classifier import NodeClassifier
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
@@ -27,8 +27,12 @@ from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 from m3dphormer.training.space import Space, allowed, search_space
-from m3dphormer.training.study import Ended, Pruned, Question, Report, Search
-from m3dphormer.training.tuned import DEFAULTS, Tuned
+
+try:
+    from m3dphormer.training.study import Ended, Pruned, Question, Report, Search
+    from m3dphormer.training.tuned import DEFAULTS, Tuned
+except ModuleNotFoundError:
+    raise UserError("tune needs the 'tune' extra: pip install 'm3dphormer[tune]'.") from None
 
 REPORTED = 5  # splits 0 to 4 are for reported scores
 FIRST_DRAWN = 100  # the first split drawn for tuning, and the first initial seed
@@ -46,7 +50,7 @@ def tune(
     out: str | None = None,
     storage: str | None = None,
     study: str | None = None,
-    minutes: float = math.inf,
+    minutes: float | None = None,
     metric: str | None = None,
     device: str = "cpu",
     verbose: bool = False,
@@ -69,7 +73,8 @@ def tune(
     """
     for name, number in (("trials", trials), ("splits", splits)):
         at_least(1).check(name, number)
-    Rule("a float above 0", lambda v: v > 0).check("minutes", minutes)
+    if minutes is not None:
+        positive().check("minutes", minutes)
     config, training = resolve(model, settings or {})
     first = load(dataset, root=root)
     metric = check_metric(metric or first.metric, class_count(first))
@@ -102,7 +107,7 @@ def tune(
     trial = Trainings(model, metric, device, verbose, tuple(runs), graphs)
     interrupted = False
     try:
-        until = time.monotonic() + 60 * minutes
+        until = math.inf if minutes is None else time.monotonic() + 60 * minutes
         search.run(trial.validation, trials, watch, until)
     except KeyboardInterrupt:
         if not search.counted():

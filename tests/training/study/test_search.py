@@ -14,8 +14,17 @@ import pytest
 from optuna.trial import TrialState
 
 from m3dphormer import UserError
-from m3dphormer.training import study
-from m3dphormer.training.study import Ended, Pruned, Question, Report, Search
+from m3dphormer.training.study import (
+    Ended,
+    Objective,
+    Pruned,
+    Question,
+    Report,
+    Search,
+    database,
+)
+from m3dphormer.training.study import search as search_module
+from m3dphormer.training.study.trials import ALIVE
 
 SPACE = {"a": (1, 2, 3, 4), "b": (0.1, 0.2, 0.3), "c": ("x",)}
 START = {"a": 9, "b": 0.1}  # not in the space
@@ -42,7 +51,7 @@ def score(settings: Mapping[str, Any], report: Report) -> float:
 
 
 def run(
-    one: Search, trials: int, objective: study.Objective = score, until: float = math.inf
+    one: Search, trials: int, objective: Objective = score, until: float = math.inf
 ) -> list[Ended]:
     seen: list[Ended] = []
     one.run(objective, trials, seen.append, until)
@@ -132,14 +141,14 @@ def test_the_trial_of_a_dead_process_is_given_up_and_run_again(
     """``begun`` False: the process died before its first heartbeat."""
     one = search(tmp_path)
     run(one, 2)
-    monkeypatch.setattr(study, "GRACE", 1)
-    monkeypatch.setattr(study, "POLL", 0.1)
+    monkeypatch.setattr(database, "GRACE", 1)
+    monkeypatch.setattr(search_module, "POLL", 0.1)
     dead = one._study.ask()
     if begun:
         for name, values in SPACE.items():
             dead.suggest_categorical(name, values)
         one._storage.record_heartbeat(dead._trial_id)
-        dead.set_user_attr(study.BEGUN, True)
+        dead.set_user_attr(ALIVE, True)
     seen = run(search(tmp_path), 5)
     assert states(one)[2] == TrialState.FAIL
     assert len(seen) == 3
@@ -149,13 +158,32 @@ def test_the_trial_of_a_dead_process_is_given_up_and_run_again(
         assert [trial.settings for trial in seen].count(expected) == 1
 
 
-def test_a_trial_that_was_given_up_by_mistake_counts_once(tmp_path: Path) -> None:
+def test_settings_that_kill_their_process_are_left_alone_after_some_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "DEATHS", 2)
+    one = search(tmp_path, space={"a": (1, 2)})
+
+    def die(settings: Mapping[str, Any], report: Report) -> float:
+        if settings["a"] == 9:
+            trial = len(states(one)) - 1
+            one._study.tell(trial, state=TrialState.FAIL)  # what another process would do
+            report(1, 0.5)
+        return settings["a"]
+
+    assert {trial.settings["a"] for trial in run(one, 3, die)} == {1, 2}
+    assert states(one).count(TrialState.FAIL) == 2
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_trial_that_was_given_up_by_mistake_counts_once(tmp_path: Path, reports: bool) -> None:
     one = search(tmp_path)
 
     def stalled(settings: Mapping[str, Any], report: Report) -> float:
         if states(one) == [TrialState.RUNNING]:
             one._study.tell(0, state=TrialState.FAIL)  # what another process would do
-            report(1, 0.5)
+            if reports:
+                report(1, 0.5)
         return score(settings, report)
 
     run(one, 3, stalled)
@@ -171,7 +199,6 @@ def test_many_workers_run_each_trial_once_and_no_trial_too_many(tmp_path: Path) 
         time.sleep(0.02)
         return score(settings, report)
 
-    search(tmp_path)  # makes the tables
     seen: list[Ended] = []
 
     def worker() -> None:
