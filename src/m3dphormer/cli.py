@@ -16,7 +16,7 @@ from rich.table import Table
 
 from m3dphormer.errors import UserError, UserNotice, notice, unknown
 from m3dphormer.experiments.ablations import EXPERIMENTS, run_ablations, summarise
-from m3dphormer.experiments.bench import PARTS, bench_tables, run_bench, save_bench
+from m3dphormer.experiments.bench import HEAPS, PARTS, THREADS, bench_tables, run_bench, save_bench
 from m3dphormer.experiments.provenance import provenance
 from m3dphormer.graph import datasets as list_datasets
 from m3dphormer.models import list_models
@@ -389,6 +389,8 @@ def bench(
     graphs: Annotated[str, typer.Option(help="Comma-separated.")] = "cora,pubmed,computers",
     parts: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(PARTS),
     seconds: Annotated[float, typer.Option(help="Least time for each timing.")] = 10.0,
+    threads: Annotated[list[int], typer.Option(help="May be repeated.")] = list(THREADS),  # noqa: B006
+    heaps: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(HEAPS),
     root: Root = None,
     out: Annotated[str, typer.Option(help="Folder for bench.csv and bench.png.")] = "results",
     as_json: AsJson = False,
@@ -400,6 +402,8 @@ def bench(
         root=root,
         parts=_listed(parts),
         seconds=seconds,
+        threads=threads,
+        heaps=_listed(heaps),
         watch=lambda line: None if quiet else print(line, file=sys.stderr),
     )
     save_bench(table, Path(out), command=" ".join(["m3dphormer", *sys.argv[1:]]))

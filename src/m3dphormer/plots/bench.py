@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"sparse": "#d1495b", "dual": "#edae49", "dense": "#8d99ae", "pyg": "#66a182"}
+COLOURS = {
+    "sparse": "#d1495b",
+    "dual": "#edae49",
+    "dense": "#8d99ae",
+    "pyg": "#66a182",
+    "polynormer": "#6d597a",
+}
 OUR_COLOUR = "#00798c"
 
 
@@ -75,10 +81,11 @@ def _patch(colour: str, label: str) -> object:
 
 def _growth(ax: Axes, grown: pd.DataFrame) -> None:
     memory = ax.twinx()
-    for kind, rows in grown.groupby("kind"):
-        style = "-" if kind == "dot" else "--"
-        ax.plot(rows["nodes"], rows["median"], style, color=OUR_COLOUR, label=f"time, {kind}")
-        memory.plot(rows["nodes"], rows["peak_bytes"] / 1e6, style, color="#d1495b", alpha=0.6)
+    for (graph, kind), rows in grown.groupby(["graph", "kind"], sort=False):
+        style, marker = "-" if kind == "dot" else "--", "o" if graph == "geometric" else "x"
+        look = {"linestyle": style, "marker": marker, "markersize": 3}
+        ax.plot(rows["nodes"], rows["median"], color=OUR_COLOUR, label=f"{graph}, {kind}", **look)
+        memory.plot(rows["nodes"], rows["peak_bytes"] / 1e6, style, color="#d1495b", alpha=0.4)
     for one in (ax, memory):
         one.set_xscale("log", base=2)
         one.set_yscale("log")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from m3dphormer.experiments.bench import bench_tables, growth_slopes, save_bench
-from m3dphormer.experiments.bench.cases import OURS
+from m3dphormer.experiments.bench.cases import EPOCHS, OURS
 
 
 def table() -> pd.DataFrame:
@@ -20,9 +20,9 @@ def table() -> pd.DataFrame:
         memory = {"peak_bytes": 1e6 * factor, "floor_bytes": 8e5}
         rows.append({"part": "attention memory", **common, **memory, "heap": "default"})
     for power in range(12, 21):
-        size = {"nodes": 2**power, "kind": "dot", "heap": "default", "threads": 2}
+        size = {"nodes": 2**power, "kind": "dot", "heap": "warm", "threads": 2}
         grown = {"median": 1e-9 * 2 ** (1.05 * power), "peak_bytes": 100.0 * 2**power}
-        rows.append({"part": "growth", "scheme": OURS, **size, **grown})
+        rows.append({"part": "growth", "graph": "geometric", "scheme": OURS, **size, **grown})
     return pd.DataFrame(rows)
 
 
@@ -70,3 +70,24 @@ def test_parts_not_measured_again_stay(tmp_path: Path) -> None:
     assert len(written) == len(again)
     assert set(written.loc[written["part"] == "growth", "command"]) == {"second"}
     assert set(written.loc[written["part"] != "growth", "command"]) == {"first"}
+
+
+def test_a_graph_and_a_setting_not_measured_again_stay(tmp_path: Path) -> None:
+    save_bench(table(), tmp_path, command="first")
+    again = table()
+    some = again[(again["part"] == "attention") & (again["heap"] == "warm")]
+    save_bench(some, tmp_path, command="second")
+    save_bench(some.assign(graph="pubmed"), tmp_path, command="third")
+    written = pd.read_csv(tmp_path / "bench.csv")
+    assert written["command"].value_counts().to_dict() == {
+        "first": len(again) - len(some),
+        "second": len(some),
+        "third": len(some),
+    }
+
+
+def test_every_rival_has_a_colour(tmp_path: Path) -> None:
+    first = {"part": "epochs", "graph": "cora", "heap": "default", "threads": 2, "median": 1.0}
+    rows = pd.DataFrame([{**first, "kind": None, "scheme": name} for name in EPOCHS])
+    save_bench(rows, tmp_path, command="m3dphormer bench")
+    assert (tmp_path / "bench.png").exists()

@@ -21,6 +21,7 @@ def test_every_setting_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(settings) == len(timed) == 2 * 3 * 2 * 2
     grown = [t for t in asked if t["part"] == "growth"]
     assert sorted({t["nodes"] for t in grown}) == [2**p for p in range(12, 21)]
+    assert {t["graph"] for t in grown} == set(cases.RANDOM_GRAPHS)
     memory = [t for t in asked if t["part"] == "attention memory"]
     assert {t["name"] for t in memory} == {*cases.forms("dot"), *cases.forms("additive")}
     assert all(t["root"] == "files" for t in asked)
@@ -28,8 +29,8 @@ def test_every_setting_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_real_measurement_in_a_fresh_process_with_its_heap_and_threads() -> None:
-    table = run_bench(["hierarchy"], parts=["epochs"], seconds=0.0)
-    assert set(table["heap"]) == {"default", "warm"}
+    table = run_bench(["hierarchy"], parts=["epochs"], seconds=0.0, heaps=["warm"])
+    assert set(table["heap"]) == {"warm"}
     assert set(table["threads"]) == {1, 2}
     assert set(table["scheme"]) == set(cases.EPOCHS)
     assert ((table["q1"] > 0) & (table["q1"] <= table["median"])).all()
@@ -47,10 +48,25 @@ def test_a_measurement_that_fails_says_so() -> None:
     [
         ({"graphs": ["corra"]}, "Unknown graph for the benchmark 'corra'. Did you mean cora"),
         ({"graphs": [], "parts": ["atention"]}, "Did you mean attention"),
+        ({"graphs": [], "heaps": ["wram"]}, "Did you mean warm"),
+        ({"graphs": [], "threads": [0]}, "'threads' parameter must be"),
     ],
 )
 def test_unknown_names_are_told_before_anything_runs(
-    arguments: dict[str, list[str]], words: str
+    arguments: dict[str, list[object]], words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
         run_bench(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", cases.RANDOM_GRAPHS)
+def test_random_graphs_have_the_same_mean_degree_at_every_size(name: str) -> None:
+    for nodes in (2**12, 2**14):
+        graph = cases.RANDOM_GRAPHS[name](nodes)
+        assert graph.num_nodes == nodes
+        assert 2 * graph.num_edges / nodes == pytest.approx(cases.DEGREE, rel=0.05)
+
+
+def test_neighbours_of_the_geometric_graph_lie_near_each_other_in_memory() -> None:
+    source, target = cases.geometric(2**14).edge_index
+    assert (source - target).abs().double().median() < 2**14 / 16

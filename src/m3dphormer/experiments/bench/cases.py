@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch_geometric.data import Data
 
 from m3dphormer.attention import DEFAULT_SCHEME
@@ -17,7 +19,7 @@ POLYNORMER = "polynormer"
 EPOCHS = (OURS, "dual", "sparse", POLYNORMER)  # M3Dphormer by scheme, and its fastest rival
 DENSE_BELOW = 4_000  # rows past which a dense form would take most of the time and memory
 DROPOUT = 0.3
-DEGREE = 16  # of the random graphs in the growth measurement
+DEGREE = 16  # mean, of the random graphs in the growth measurement
 
 HEAPS: dict[str, dict[str, str]] = {  # settings of glibc's heap, each in a process of its own
     "default": {},
@@ -71,8 +73,25 @@ def shape_of(graph: str) -> Shape:
     return SHAPES[graph]
 
 
-def random_graph(nodes: int) -> Data:
-    """Erdős–Rényi G(N, m) with mean degree 16: no locality to help the cache."""
+def geometric(nodes: int) -> Data:
+    """Random geometric graph: points in the unit square, neighbours within a radius.
+
+    Nodes are numbered along strips of the square, so that neighbours lie near each other in memory:
+    what is left of the growth is the work itself.
+    """
+    points = np.random.default_rng(0).random((nodes, 2))
+    strip = np.floor(points[:, 0] * np.sqrt(nodes) / 8)
+    points = points[np.lexsort((points[:, 1], strip))]
+    radius = np.sqrt(DEGREE / (np.pi * nodes))
+    pairs = cKDTree(points).query_pairs(radius, output_type="ndarray")
+    return Data(edge_index=torch.from_numpy(pairs.T.copy()), num_nodes=nodes)
+
+
+def erdos_renyi(nodes: int) -> Data:
+    """Erdős–Rényi G(N, m): no locality, so that ever more reads miss ever more caches."""
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(nodes, (2, nodes * DEGREE // 2), generator=generator)
     return Data(edge_index=edges, num_nodes=nodes)
+
+
+RANDOM_GRAPHS = {"geometric": geometric, "erdos-renyi": erdos_renyi}

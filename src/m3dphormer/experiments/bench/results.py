@@ -13,6 +13,7 @@ from m3dphormer.plots.bench import bench_figure
 
 GROWTH_FITTED = 2**16  # the last-level cache ends before this many nodes
 SETTING = ["graph", "kind", "heap", "threads"]
+MEASURED = ["part", "graph", "heap", "threads"]  # what one run measures anew, if at all
 
 
 def bench_tables(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -20,7 +21,8 @@ def bench_tables(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     tables = {}
     for part, rows in table.groupby("part", sort=False):
         if part == "growth":
-            columns = {"nodes": rows["nodes"].astype(int), "kind": rows["kind"]}
+            columns = {"graph": rows["graph"], "kind": rows["kind"]}
+            columns |= {"nodes": rows["nodes"].astype(int)}
             columns |= {"ms": 1e3 * rows["median"], "peak MB": rows["peak_bytes"] / 1e6}
             tables["growth"] = pd.DataFrame(columns)
             tables["growth exponents"] = growth_slopes(table)
@@ -48,26 +50,29 @@ def growth_slopes(table: pd.DataFrame) -> pd.DataFrame:
     """Exponents of N for time and memory, fitted on a log-log scale past the cache."""
     grown = table[(table["part"] == "growth") & (table["nodes"] >= GROWTH_FITTED)]
     rows = []
-    for (scheme, kind), group in grown.groupby(["scheme", "kind"]):
+    for (graph, kind), group in grown.groupby(["graph", "kind"], sort=False):
         size = np.log2(group["nodes"].to_numpy(float))
         fitted = {
             what: float(np.polyfit(size, np.log2(group[column].to_numpy(float)), 1)[0])
             for what, column in (("time", "median"), ("memory", "peak_bytes"))
         }
-        rows.append({"scheme": scheme, "kind": kind, **fitted})
+        rows.append({"graph": graph, "kind": kind, **fitted})
     return pd.DataFrame(rows)
 
 
 def save_bench(table: pd.DataFrame, folder: Path, command: str) -> None:
     """Write ``bench.csv`` with its provenance, and ``bench.png``.
 
-    Rows of parts that were not measured this time stay, with the command and commit they had.
+    Rows of parts, graphs and settings that were not measured this time stay, with the command and
+    commit they had.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "bench.csv"
     table = table.assign(command=command, **provenance())
     if path.exists():
         before = pd.read_csv(path)
-        table = pd.concat([before[~before["part"].isin(table["part"])], table], ignore_index=True)
+        measured = pd.MultiIndex.from_frame(table[MEASURED])
+        stays = ~pd.MultiIndex.from_frame(before[MEASURED]).isin(measured)
+        table = pd.concat([before[stays], table], ignore_index=True)
     table.to_csv(path, index=False)
     bench_figure(table, OURS).savefig(folder / "bench.png", dpi=120)

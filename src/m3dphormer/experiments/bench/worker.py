@@ -73,10 +73,10 @@ def peak_epoch(graph: str, root: str | None, name: str) -> list[Row]:
 
 
 def growth(
-    nodes: int, root: str | None, name: str, kind: str, seconds: float, repeats: int
+    graph: str, nodes: int, root: str | None, name: str, kind: str, seconds: float, repeats: int
 ) -> list[Row]:
     """Time and memory of one attention on a random graph of fixed degree."""
-    mask = l2(cases.random_graph(nodes))
+    mask = l2(cases.RANDOM_GRAPHS[graph](nodes))
     row = _attention_peak(name, kind, mask, heads=2, head_width=32)
     step = _attention_step(name, kind, mask, heads=2, head_width=32)
     (timed,) = _interleaved({name: step}, seconds, repeats)
