@@ -11,6 +11,8 @@ from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import Weights, narrowed
 from m3dphormer.masks import Mask
 
+STAR_ROW = 6  # pairs of fused dot products that take as long as a member of a star
+CLASS_ROW, CLASS = 3, 0.5  # and as long as a node that sees class nodes, and each of these
 STEP = 8  # flops a multiplication in a product, forward twice (once to evaluate) and backward
 
 
@@ -19,7 +21,7 @@ def structured_work(weights: Weights, mask: Mask, shape: Shape) -> Work:
     return _FORMS[choose(weights, mask).name](mask, shape)
 
 
-def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool, calls: int) -> Work:
+def _by_rows(mask: Mask, shape: Shape, projections: int, *, calls: int) -> Work:
     """Values and, for dot products, queries and keys of the rows that the mask touches."""
     rows = narrowed(mask).layout.total
     state = NUMBER * rows * shape.width
@@ -30,16 +32,19 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, index: bool, calls: 
         flops=STEP * projections * rows * shape.width**2,
         calls=calls,
     ).writes(state, 4 * projections + 3)
-    attention = fused_work(mask, rows, shape)
-    return together(own, attention if index else replace(attention, index=0.0))
+    return together(own, fused_work(mask, rows, shape))
+
+
+def _by_star(mask: Mask, shape: Shape) -> Work:
+    """Queries, keys and values of members and centres; no list of pairs."""
+    attended = STAR_ROW * narrowed(mask).layout.total * shape.width
+    return replace(_by_rows(mask, shape, 3, calls=80), index=0.0, attended=attended)
 
 
 def _by_degrees(mask: Mask, shape: Shape) -> Work:
     """Values, and the answer once more, scaled."""
     scaled = NUMBER * narrowed(mask).layout.total * shape.width
-    return together(
-        _by_rows(mask, shape, 1, index=True, calls=120), Work(kept=scaled, forward=scaled)
-    )
+    return together(_by_rows(mask, shape, 1, calls=120), Work(kept=scaled, forward=scaled))
 
 
 def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
@@ -53,17 +58,17 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
         forward=kept + scores,
         backward=scores + queries * state,
         flops=STEP * nodes * shape.width * (outputs + classes),
-        attended=nodes * classes * shape.width,
+        attended=nodes * (CLASS_ROW + CLASS * classes) * shape.width,
         calls=260,
     ).writes(state, 3 + 4 * queries)
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {
     "degrees": _by_degrees,
-    "short scores": lambda mask, shape: _by_rows(mask, shape, 1, index=True, calls=200),
-    "star": lambda mask, shape: _by_rows(mask, shape, 3, index=False, calls=80),
-    "complete": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
-    "plain": lambda mask, shape: _by_rows(mask, shape, 3, index=True, calls=80),
+    "short scores": lambda mask, shape: _by_rows(mask, shape, 1, calls=200),
+    "star": _by_star,
+    "complete": lambda mask, shape: _by_rows(mask, shape, 3, calls=80),
+    "plain": lambda mask, shape: _by_rows(mask, shape, 3, calls=80),
     "class scores": lambda mask, shape: _by_classes(mask, shape, queries=False),
     "class queries": lambda mask, shape: _by_classes(mask, shape, queries=True),
 }

@@ -20,6 +20,8 @@ HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two floa
 HASHED = 8  # bytes of a hash
 HASH_WRITTEN = 125  # bytes an entry that it writes: a dozen int64 operators and three of floats
 INDEX = 8  # bytes of a row number
+ADDITIVE_PAIR = 0.27  # of a dot product's time that a pair takes in the additive kernel,
+ADDITIVE_ROW = 3.5  # and each row beside its pairs
 
 
 @dataclass(frozen=True)
@@ -89,12 +91,13 @@ def fused_work(mask: Mask, rows: int, shape: Shape) -> Work:
     state = NUMBER * rows * shape.width
     per_head = NUMBER * rows * shape.heads
     given = (2 * per_head + state) if shape.additive else 3 * state
+    pairs = ADDITIVE_PAIR * mask.nnz + ADDITIVE_ROW * rows if shape.additive else mask.nnz
     work = Work(
         index=INDEX * 4 * mask.nnz,
         kept=per_head,
         forward=per_head,
         backward=given + per_head,
-        attended=mask.nnz * shape.width,
+        attended=pairs * shape.width,
         calls=40,
     )
     if not complete or mask.nnz <= LISTED:

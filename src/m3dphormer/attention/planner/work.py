@@ -22,7 +22,7 @@ class Work:
         backward: Bytes that the backward pass needs beside what is kept.
         holes: Bytes of short-lived tensors whose room in the heap is not used again.
         flops: Of matrix products.
-        attended: Numbers that the fused kernels read: pairs x width.
+        attended: Pairs x width of fused dot products, or what takes as long.
         scattered: Numbers that are added up by row.
         warm, fresh: Bytes written to memory that the process had, or has to ask for.
         calls: Operators of torch.
