@@ -83,8 +83,8 @@ def _growth(ax: Axes, grown: pd.DataFrame) -> None:
     memory = ax.twinx()
     for (graph, kind), rows in grown.groupby(["graph", "kind"], sort=False):
         style, marker = "-" if kind == "dot" else "--", "o" if graph == "geometric" else "x"
-        look = {"linestyle": style, "marker": marker, "markersize": 3}
-        ax.plot(rows["nodes"], rows["median"], color=OUR_COLOUR, label=f"{graph}, {kind}", **look)
+        time, label = rows["median"], f"{graph}, {kind}"
+        ax.plot(rows["nodes"], time, style + marker, markersize=3, color=OUR_COLOUR, label=label)
         memory.plot(rows["nodes"], rows["peak_bytes"] / 1e6, style, color="#d1495b", alpha=0.4)
     for one in (ax, memory):
         one.set_xscale("log", base=2)
