@@ -12,7 +12,7 @@
 namespace {
 
 template <class Body> void blocks(int64_t threads, int64_t count, const Body& body) {
-#pragma omp parallel for num_threads(int(threads)) if (threads > 1 && !m3d_forked()) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(int(threads)) if (threads > 1 && !m3d_forked()) schedule(static)
   for (int64_t block = 0; block < count; ++block) body(block);
 }
 

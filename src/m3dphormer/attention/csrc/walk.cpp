@@ -1,7 +1,12 @@
 // Work is cut into units that depend on the mask alone: runs of whole rows of about kUnit entries, and
-// pieces of rows that are longer than a piece may be. Threads take units from a counter, so hubs and
-// power laws balance; each row is folded by one thread, or piece by piece and merged in the order of
-// the pieces. So the bits do not depend on the number of threads. There are no atomics on results.
+// pieces of rows that are longer than a piece may be. A thread takes the units of its share, then what
+// the others have left, so hubs and power laws balance; each row is folded by one thread, or piece by
+// piece and merged in the order of the pieces. So the bits do not depend on the number of threads.
+// There are no atomics on results.
+//
+// Shares are the halves (thirds, ...) that torch's own operators and OpenMP's static schedule give a
+// thread: it finds rows in its cache that it wrote in the operator before. Where cores do not share a
+// cache, that is worth more than the work itself on small graphs.
 //
 // A pass may spill something for each entry (dz of additive attention). Units retire their spill in
 // the order of the units, whoever finishes first, into a ring of slots.
@@ -17,6 +22,9 @@
 #include <new>
 #include <thread>
 #include <vector>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 namespace {
 
@@ -26,10 +34,41 @@ constexpr int64_t kPiece = 2048; // entries of a piece, at least
 constexpr int64_t kLongest = 16384;
 
 template <class Body> void on_threads(int threads, const Body& body) {
-  if (threads <= 1 || m3d_forked()) return body();
+  if (threads <= 1 || m3d_forked()) return body(0);
+#ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
-  body();
+  body(omp_get_thread_num());
+#else
+  body(0);
+#endif
 }
+
+// The numbers from 0 to count, each taken once.
+class Shares {
+ public:
+  Shares(int threads, int64_t count) : shares(std::max(threads, 1)) {
+    const int64_t n = int64_t(shares.size());
+    for (int64_t i = 0; i < n; ++i) shares[i].next = count * i / n, shares[i].end = count * (i + 1) / n;
+  }
+
+  // The next of a thread's share, or of another's; -1 where none is left.
+  int64_t take(int thread) {
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Share& share = shares[(thread + i) % shares.size()];
+      if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
+      const int64_t taken = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (taken < share.end) return taken;
+    }
+    return -1;
+  }
+
+ private:
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  std::vector<Share> shares;
+};
 
 struct Piece {
   int64_t place, begin, end;
@@ -70,7 +109,11 @@ class Walk {
 
   int run() {
     if (bad) return kOutOfRange;
-    on_threads(int(std::min<int64_t>(p.threads, units)), [this] { work(); });
+    const int threads = int(std::min<int64_t>(p.threads, units));
+    // Spill retires in the order of the units, so those that spill are taken in that order.
+    Shares whole(retire ? 1 : threads, retire ? units : int64_t(pieces.size()));
+    Shares rows(threads, retire ? 0 : units - int64_t(pieces.size()));
+    on_threads(threads, [&](int thread) { work(thread, whole, rows); });
     const Buffer workspace = buffer(pass.workspace);
     for (size_t i = 0; i < pieces.size();) {
       size_t first = i;
@@ -81,11 +124,14 @@ class Walk {
   }
 
  private:
-  void work() {
+  void work(int thread, Shares& whole, Shares& rows) {
     Buffer own(static_cast<char*>(std::calloc(pass.state + pass.workspace + 128, 1)));
     if (!own) out_of_memory = true;
     const size_t workspace = (pass.state + 63) / 64 * 64;
-    for (int64_t unit; (unit = next.fetch_add(1)) < units;) {
+    for (;;) {
+      int64_t unit = whole.take(thread);
+      if (unit < 0) unit = rows.take(thread), unit += unit < 0 ? 0 : int64_t(pieces.size());
+      if (unit < 0) break;
       char* spill = nullptr;
       if (retire) {
         while (unit >= retired.load() + slots) std::this_thread::yield();
@@ -169,7 +215,7 @@ class Walk {
   Buffer states, ring;
   std::vector<char> finished;
   std::mutex lock;
-  std::atomic<int64_t> next{0}, retired{0};
+  std::atomic<int64_t> retired{0};
   std::atomic<bool> bad{false}, out_of_memory{false};
 };
 
@@ -185,8 +231,10 @@ int walk(const Problem& p, const Pass& pass, Retire retire) {
 
 void walk_rows(const Problem& p, void (*body)(const Problem&, int64_t, int64_t)) {
   constexpr int64_t kRows = 256;
-  std::atomic<int64_t> next{0};
-  on_threads(int(std::min<int64_t>(p.threads, p.rows / kRows + 1)), [&] {
-    for (int64_t row; (row = next.fetch_add(kRows)) < p.rows;) body(p, row, std::min(row + kRows, p.rows));
+  const int threads = int(std::min<int64_t>(p.threads, p.rows / kRows + 1));
+  Shares shares(threads, (p.rows + kRows - 1) / kRows);
+  on_threads(threads, [&](int thread) {
+    for (int64_t run; (run = shares.take(thread)) >= 0;)
+      body(p, run * kRows, std::min((run + 1) * kRows, p.rows));
   });
 }
