@@ -24,7 +24,7 @@ from m3dphormer import UserError
 from m3dphormer.models.m3dphormer import Graph, M3Dphormer
 from m3dphormer.training import recipes
 from m3dphormer.training.settings import read_recipe
-from m3dphormer.training.study import Ended
+from m3dphormer.training.study import Ended, Question
 from m3dphormer.training.tune import tune, tuning_runs
 
 FAST = {"layers": 1, "epochs": 3, "clusters": 8, "attention_dropout": 0.1, "weight_decay": 0.0}
@@ -100,6 +100,21 @@ def test_a_trials_score_is_the_mean_over_the_splits_of_the_best_validation() -> 
         clf = m3d.NodeClassifier(seed=split, **FAST).fit(data)
         best.append(100 * max(epoch.val for epoch in clf.history_))
     assert tuned.best.validation == pytest.approx(np.mean(best))
+
+
+def test_no_trial_is_pruned_before_a_third_of_the_epochs_of_all_its_splits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Question] = []
+
+    def search(_url: str, _name: str, question: Question, _record: object) -> None:
+        asked.append(question)
+        raise UserError("enough")
+
+    monkeypatch.setattr("m3dphormer.training.tune.Search", search)
+    with pytest.raises(UserError, match="enough"):
+        tune("hierarchy", trials=1, splits=3, settings={**FAST, "epochs": 20})
+    assert asked[0].warmup == 20
 
 
 def test_the_shipped_recipe_is_tried_beside_the_defaults(

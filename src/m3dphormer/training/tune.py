@@ -93,7 +93,7 @@ def tune(
         fixed=fixed,
         allowed=allowed(model, fixed),
         starts={name: _whole(model, {**start, **fixed}, space) for name, start in starts.items()},
-        warmup=training.epochs // 3,
+        warmup=training.epochs * splits // 3,
     )
     folder = Path(out or f"tune/{first.name}-{model}")
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ whoever ran them:
 - Nothing is tried twice, and no trial is begun on what a config refuses.
 
 Sampling is TPE over all settings together. Pruning is by the median of the complete trials at the
-same epoch, after a third of the epochs: the halving pruners drop three of four long before that,
-and with them every small learning rate, which leads late.
+same epoch, after a third of the epochs of all its splits: the halving pruners drop three of four
+long before that, and with them every small learning rate, which leads late.
 """
 
 from m3dphormer.training.study.search import Objective, Pruned, Question, Report, Search
