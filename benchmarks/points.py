@@ -1,9 +1,9 @@
 """Settings tried by hand: validation scores on the splits for tuning, into results/tune/points.csv.
 
 ``python benchmarks/points.py squirrel --set hidden=256 --set epochs=400`` starts from the shipped
-recipe (``--recipe none``: from the defaults) and adds a row. The splits are those of ``tune``, never
-the reported ones, and test scores are not looked at. ``curve`` is the best validation score so far
-after each tenth of the epochs: where it still climbs, more epochs may pay.
+recipe (``--recipe none``: from the defaults) and adds a row. The splits are those of ``tune``,
+never the reported ones, and test scores are not looked at. ``curve`` is the best validation score
+so far after each tenth of the epochs: where it still climbs, more epochs may pay.
 """
 
 from __future__ import annotations
