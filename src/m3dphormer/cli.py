@@ -7,14 +7,22 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import Annotated, NoReturn
 
-import pandas as pd
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from m3dphormer.errors import UserError, UserNotice, notice, unknown
+from m3dphormer.console import (
+    as_table,
+    open_console,
+    print_datasets,
+    print_json,
+    print_notices_once,
+    print_plan,
+    print_summary,
+    print_trial,
+    print_tuned,
+)
+from m3dphormer.errors import UserError, notice, unknown
 from m3dphormer.experiments.ablations import EXPERIMENTS, run_ablations, summarise
 from m3dphormer.experiments.bench import HEAPS, PARTS, THREADS, bench_tables, run_bench, save_bench
 from m3dphormer.experiments.provenance import provenance
@@ -26,23 +34,12 @@ from m3dphormer.plots.tune import tune_figure
 from m3dphormer.report import write_report
 from m3dphormer.theory import audit as audit_graph
 from m3dphormer.theory import audit_tables, load_for_audit, node_table
-from m3dphormer.training import (
-    Plan,
-    Summary,
-    parse_settings,
-    predict_run,
-    write_table,
-)
+from m3dphormer.training import parse_settings, predict_run, write_table
 from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
 from m3dphormer.training.compare import compare as compare_models
 from m3dphormer.training.compare import comparison_table
-from m3dphormer.training.forecast import plan_tables
 from m3dphormer.training.own_code import import_file
-
-if TYPE_CHECKING:
-    from m3dphormer.training.study import Ended
-    from m3dphormer.training.tuned import Tuned
 
 app = typer.Typer(
     name="m3dphormer",
@@ -83,17 +80,9 @@ def datasets(root: Root = None, as_json: AsJson = False) -> None:
     """List the datasets that have a name, with their numbers and where each would come from."""
     listed = list_datasets(root)
     if as_json:
-        _print_json({"datasets": [asdict(one) for one in listed]})
+        print_json({"datasets": [asdict(one) for one in listed]})
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    for column in ("nodes", "edges", "features", "classes", "homophily"):
-        table.add_column(column, justify="right")
-    table.add_column("source", overflow="fold")
-    for one in listed:
-        numbers = (one.nodes, one.edges, one.features, one.classes)
-        table.add_row(one.name, *(f"{n:,}" for n in numbers), f"{one.homophily:.3f}", one.source)
-    _console().print(table)
+    print_datasets(listed)
 
 
 @app.command()
@@ -151,11 +140,11 @@ def train(
         _fail(str(error) or "interrupted", INTERRUPTED)
     page = _try_report(summary.run, root)
     if as_json:
-        _print_json({**asdict(summary), "report": page})
+        print_json({**asdict(summary), "report": page})
         return
-    _print_summary(summary)
+    print_summary(summary)
     if page is not None:
-        _console().print(f"Report: {page}", highlight=False, soft_wrap=True)
+        open_console().print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -182,11 +171,13 @@ def predict(
         write_table(Path(out), table)
     if as_json:
         rows = json.loads(table.to_json(orient="records"))
-        _print_json({"run": run, "nodes": len(table), "out": out, "predictions": rows})
+        print_json({"run": run, "nodes": len(table), "out": out, "predictions": rows})
     elif out is None:
         write_table(sys.stdout, table)
     else:
-        _console().print(f"Written: {out}, {len(table):,} nodes", highlight=False, soft_wrap=True)
+        open_console().print(
+            f"Written: {out}, {len(table):,} nodes", highlight=False, soft_wrap=True
+        )
 
 
 @app.command()
@@ -208,11 +199,11 @@ def report(
         import_file(path)
     written = write_report(run, root=root, out=out, audit=audit)
     if as_json:
-        _print_json(asdict(written))
+        print_json(asdict(written))
         return
     for line in written.missing:
         notice(line)
-    _console().print(f"Written: {written.report}", highlight=False, soft_wrap=True)
+    open_console().print(f"Written: {written.report}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -239,16 +230,16 @@ def audit(
     if nodes is not None:
         node_table(found, data).to_csv(nodes, index=False, float_format="%.4f")
     if as_json:
-        _print_json(found.as_dict())
+        print_json(found.as_dict())
         return
-    console = _console()
+    console = open_console()
     console.print(
         f"{found.dataset}: {found.nodes:,} nodes, {found.known:,} {found.labels} labels",
         highlight=False,
     )
     for title, rows in audit_tables(found).items():
         console.print(f"\n{title}", highlight=False)
-        console.print(_table(rows))
+        console.print(as_table(rows))
     console.print("\nAdvice", highlight=False)
     for line in found.advice:
         console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
@@ -267,9 +258,9 @@ def plan(
     chosen = parse_settings(settings or [])
     found = plan_run(dataset, model=model, recipe=recipe, settings=chosen, root=root)
     if as_json:
-        _print_json(asdict(found))
+        print_json(asdict(found))
     else:
-        _print_plan(found)
+        print_plan(found)
 
 
 @app.command()
@@ -323,13 +314,13 @@ def tune(
         metric=metric,
         device=device,
         verbose=True,
-        watch=_print_trial,
+        watch=print_trial,
     )
     tune_figure(tuned.table(), tuned.searched).savefig(tuned.folder / "search.png", dpi=150)
     if as_json:
-        _print_json(tuned.as_dict())
+        print_json(tuned.as_dict())
     else:
-        _print_tuned(tuned)
+        print_tuned(tuned)
     if tuned.interrupted:
         _fail("interrupted; the same command goes on", INTERRUPTED)
 
@@ -375,11 +366,11 @@ def compare(
     folder = Path(found.models[0].run)
     compare_figure(asdict(found)).savefig(folder / "compare.png", dpi=150)
     if as_json:
-        _print_json(asdict(found))
+        print_json(asdict(found))
         return
-    console = _console()
+    console = open_console()
     console.print(f"{found.dataset}, best by validation: {found.best}", highlight=False)
-    console.print(_table(comparison_table(found)))
+    console.print(as_table(comparison_table(found)))
     written = f"Written: {folder}/runs.csv, comparison.json, compare.png"
     console.print(written, highlight=False, soft_wrap=True)
 
@@ -408,12 +399,12 @@ def bench(
     )
     save_bench(table, Path(out), command=" ".join(["m3dphormer", *sys.argv[1:]]))
     if as_json:
-        _print_json({"rows": json.loads(table.to_json(orient="records"))})
+        print_json({"rows": json.loads(table.to_json(orient="records"))})
         return
-    console = _console()
+    console = open_console()
     for title, rows in bench_tables(table).items():
         console.print(f"\n{title}", highlight=False)
-        console.print(_table(rows))
+        console.print(as_table(rows))
     console.print(f"\nWritten: {out}/bench.csv, {out}/bench.png", highlight=False)
 
 
@@ -447,10 +438,10 @@ def reproduce(
     )
     table = summarise(rows)
     if as_json:
-        _print_json({"what": what, "rows": json.loads(table.to_json(orient="records"))})
+        print_json({"what": what, "rows": json.loads(table.to_json(orient="records"))})
         return
-    console = _console()
-    console.print(_table(table))
+    console = open_console()
+    console.print(as_table(table))
     console.print(f"\nWritten: {out}/ablations.csv", highlight=False)
 
 
@@ -479,108 +470,10 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _table(rows: pd.DataFrame) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name, column in rows.items():
-        table.add_column(str(name), justify="right" if column.dtype.kind in "if" else "left")
-    for row in rows.itertuples(index=False):
-        table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row))
-    return table
-
-
-def _print_trial(trial: Ended) -> None:
-    """One line for who watches on a terminal."""
-    if sys.stderr.isatty():
-        score = "no epoch" if trial.validation is None else f"{trial.validation:.2f}"
-        pruned = "" if trial.pruned is None else f", pruned: {trial.pruned}"
-        words = f"trial {trial.number}: {score}{pruned} ({trial.seconds:.0f} s)"
-        print(words, file=sys.stderr)
-
-
-def _print_summary(summary: Summary) -> None:
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    for column in ("seed", "epoch", "validation", f"test {summary.metric}", "seconds"):
-        table.add_column(column, justify="right")
-    rows = zip(
-        summary.epochs, summary.validation, summary.scores, summary.seed_seconds, strict=True
-    )
-    for seed, (epoch, val, test, seconds) in enumerate(rows):
-        table.add_row(str(seed), str(epoch), f"{val:.2f}", f"{test:.2f}", f"{seconds:.1f}")
-    spread = f" ± {summary.std:.2f}" if summary.std is not None else ""
-    table.add_section()
-    table.add_row("mean", "", "", f"{summary.mean:.2f}{spread}", f"{summary.seconds:.1f}")
-    console = _console()
-    console.print(f"{summary.model} on {summary.dataset} ({summary.source})", highlight=False)
-    console.print(table)
-    _print_recipe(console, summary.recipe)
-    console.print(f"Run folder: {summary.run}", highlight=False, soft_wrap=True)
-
-
-def _print_plan(found: Plan) -> None:
-    console = _console()
-    free = f"{found.available_bytes / 1e9:.1f} GB of memory available"
-    console.print(f"{found.model} on {found.dataset}, {free}", highlight=False)
-    _print_recipe(console, found.recipe)
-    if not found.schemes:
-        console.print(f"{found.model} has no forecast.", highlight=False)
-        return
-    for title, rows in plan_tables(found).items():
-        console.print(f"\n{title}", highlight=False)
-        console.print(_table(rows))
-
-
-def _print_tuned(tuned: Tuned) -> None:
-    console, best = _console(), tuned.best
-    default = "" if tuned.defaults is None else f", of the defaults {tuned.defaults:.2f}"
-    chosen = ", ".join(f"{name}={best.settings[name]}" for name in tuned.searched)
-    for line in (
-        f"{tuned.model} on {tuned.dataset}: {len(tuned.trials)} trials, {tuned.pruned} pruned",
-        f"Best validation {tuned.metric}: {best.validation:.2f}{default}",
-        f"Trial {best.number}: {chosen}",
-        f"Written: {tuned.folder}/recipe.toml, trials.csv, search.png",
-    ):
-        console.print(line, highlight=False, soft_wrap=True)
-
-
-def _print_recipe(console: Console, recipe: str | None) -> None:
-    if recipe is not None:
-        console.print(f"Recipe: {recipe}", highlight=False, soft_wrap=True)
-
-
-def _console() -> Console:
-    """As wide as the terminal; in a pipe or a file, wide enough to break no row."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content))
-
-
-def _print_notices_once() -> None:
-    """Notices in one line each; the warnings of other libraries are not the user's business."""
-    told: set[str] = set()
-
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if issubclass(category, UserNotice) and str(message) not in told:
-            told.add(str(message))
-            print(f"notice: {message}", file=sys.stderr)
-
-    warnings.simplefilter("always", UserNotice)
-    warnings.showwarning = show
-
-
 def main() -> None:
     """Run the command; errors of the user end it with one line on stderr and exit code 2."""
     with warnings.catch_warnings():
-        _print_notices_once()
+        print_notices_once()
         try:
             code = app(standalone_mode=False)
         except UserError as error:
