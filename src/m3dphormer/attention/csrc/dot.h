@@ -27,10 +27,10 @@ template <class T, int D, int H> struct DotForward : Kernel<T, D, H> {
   INLINE void run(const Tile& tile, void* state, char*) const {
     Row row(this->p, state);
     T *s = this->numbers(0), *w = this->p.dropout ? this->numbers(1) : s;
-    scores(s, q, k, tile, v.behind(tile));
-    row.weigh(s, w, T(this->p.scale), tile, this->numbers(2), this->hashes(0), this->hashes(1));
+    scores(s, q, k, tile);
+    row.weigh(s, w, T(this->p.scale), tile, this->numbers(2), this->hashes(0));
     for (int i = 0; i < tile.count; ++i) {
-      accumulate(row.acc, w, v, tile, tile.segment[i], k.behind(tile));
+      accumulate(row.acc, w, v, tile, tile.segment[i]);
       if (tile.closes) finish_row(row, tile.segment[i].row, i);
     }
   }
@@ -65,14 +65,14 @@ template <class T, int D, int H> struct DotQueries : Kernel<T, D, H> {
     T *grad_q = static_cast<T*>(state), *deltas = static_cast<T*>(p.delta);
     T *s = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
     const T scale = T(p.scale);
-    scores(s, q, k, tile, {});
-    scores(g, grad_out, v, tile, v.behind(tile));
+    scores(s, q, k, tile);
+    scores(g, grad_out, v, tile);
     for (const Segment& at : tile) {
       if (tile.opens) row_deltas<T, D, H>(deltas + at.row * heads, grad_out.row(at.row), out.row(at.row), p);
       repeat<T, H>(delta, deltas + at.row * heads, at, heads);
       repeat<T, H>(lse, static_cast<const T*>(p.lse) + at.row * heads, at, heads);
     }
-    if (p.dropout) entry_words<H>(this->hashes(0), this->hashes(1), p, tile);
+    if (p.dropout) entry_words<H>(this->hashes(0), p, tile);
     for (int64_t c = 0; c < tile.n * heads; c += W) {
       const Vec<T> weight = exponential<T>(load(s + c) * scale - load(lse + c));
       Vec<T> grad = load(g + c);
@@ -80,7 +80,7 @@ template <class T, int D, int H> struct DotQueries : Kernel<T, D, H> {
       store(s + c, weight * (grad - load(delta + c)) * scale);
     }
     for (const Segment& at : tile) {
-      accumulate(grad_q, s, k, tile, at, k.behind(tile));
+      accumulate(grad_q, s, k, tile, at);
       if (tile.closes) finish(at.row, state);
     }
   }
@@ -115,8 +115,8 @@ template <class T, int D, int H> struct DotKeys : Kernel<T, D, H> {
     T *grad_k = static_cast<T*>(state), *grad_v = grad_k + k.stride();
     T *s = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
     const T scale = T(p.scale);
-    scores(s, k, q, tile, {});
-    scores(g, v, grad_out, tile, {});
+    scores(s, k, q, tile);
+    scores(g, v, grad_out, tile);
     gather<T, H>(lse, static_cast<const T*>(p.lse), tile, heads);
     gather<T, H>(delta, static_cast<const T*>(p.delta), tile, heads);
     if (p.dropout) query_words<H>(this->hashes(0), this->hashes(1), p, tile);
@@ -131,8 +131,8 @@ template <class T, int D, int H> struct DotKeys : Kernel<T, D, H> {
       store(s + c, weight * (grad - load(delta + c)) * scale);
     }
     for (const Segment& at : tile) {
-      accumulate(grad_v, g, grad_out, tile, at, grad_out.behind(tile));
-      accumulate(grad_k, s, q, tile, at, q.behind(tile));
+      accumulate(grad_v, g, grad_out, tile, at);
+      accumulate(grad_k, s, q, tile, at);
       if (tile.closes) finish(at.row, state);
     }
   }

@@ -46,7 +46,7 @@ INLINE void fold_long(const K& kernel, Tile& tile, const int64_t* indices, int64
                       bool whole, void* state, char* spill) {
   for (int64_t e = begin; e < end; e += K::tile) {
     const int n = int(end - e < K::tile ? end - e : K::tile);
-    tile.idx = indices + e, tile.left = kernel.p.entries - e - n, tile.n = n, tile.count = 1;
+    tile.idx = indices + e, tile.n = n, tile.count = 1;
     tile.opens = e == begin, tile.closes = whole && e + n == end;
     tile.segment[0] = {row, 0, n};
     kernel.run(tile, state, spill + (e - begin) * K::spill(kernel.p));
@@ -74,7 +74,7 @@ void fold_rows(const Problem& p, int64_t first, int64_t last, int64_t longest, v
     tile.idx = indices + begin, tile.count = 0, tile.opens = tile.closes = true;
     for (; at < last && tile.count < K::tile && indptr[at + 1] - begin <= K::tile; ++at)
       tile.segment[tile.count++] = {row_at(at), int(indptr[at] - begin), int(indptr[at + 1] - begin)};
-    tile.n = tile.segment[tile.count - 1].end, tile.left = p.entries - begin - tile.n;
+    tile.n = tile.segment[tile.count - 1].end;
     kernel.run(tile, state, spill);
     spill += tile.n * K::spill(p);
   }
