@@ -24,6 +24,8 @@ template <class T, int D, int H> struct AdditiveForward : Kernel<T, D, H> {
 
   INLINE AdditiveForward(const Problem& p, void* workspace) : K(p, workspace), v(K::table(p.v, p.width_v)) {}
 
+  INLINE void fetch(int64_t) const {}
+
   INLINE void run(const Tile& tile, void* state, char*) const {
     const Problem& p = this->p;
     const int64_t heads = this->heads();
@@ -61,6 +63,8 @@ template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
 
   INLINE AdditiveBackward(const Problem& p, void* workspace)
       : K(p, workspace), v(K::table(p.v, p.width_v)), grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void fetch(int64_t key) const { v.fetch(key); }
 
   INLINE void run(const Tile& tile, void* state, char* spill) const {
     constexpr int W = Lanes<T>::W;

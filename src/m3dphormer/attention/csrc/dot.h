@@ -24,6 +24,8 @@ template <class T, int D, int H> struct DotForward : Kernel<T, D, H> {
   INLINE DotForward(const Problem& p, void* workspace)
       : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)) {}
 
+  INLINE void fetch(int64_t u) const { q.fetch(u); }
+
   INLINE void run(const Tile& tile, void* state, char*) const {
     Row row(this->p, state);
     T *s = this->numbers(0), *w = this->p.dropout ? this->numbers(1) : s;
@@ -57,6 +59,8 @@ template <class T, int D, int H> struct DotQueries : Kernel<T, D, H> {
   INLINE DotQueries(const Problem& p, void* workspace)
       : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)),
         out(K::table(p.out, p.width_v)), grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void fetch(int64_t u) const { q.fetch(u), out.fetch(u), grad_out.fetch(u); }
 
   INLINE void run(const Tile& tile, void* state, char*) const {
     constexpr int W = Lanes<T>::W;
@@ -107,6 +111,8 @@ template <class T, int D, int H> struct DotKeys : Kernel<T, D, H> {
   INLINE DotKeys(const Problem& p, void* workspace)
       : K(p, workspace), q(K::table(p.q, p.width_k)), k(K::table(p.k, p.width_k)), v(K::table(p.v, p.width_v)),
         grad_out(K::table(p.grad_out, p.width_v)) {}
+
+  INLINE void fetch(int64_t key) const { k.fetch(key), v.fetch(key); }
 
   INLINE void run(const Tile& tile, void* state, char*) const {
     constexpr int W = Lanes<T>::W;

@@ -41,6 +41,10 @@ template <class T, int D, int H> struct Table {
   INLINE int64_t width() const { return D ? D * Lanes<T>::W : any_width; }
   INLINE int64_t stride() const { return heads() * width(); }
   INLINE const T* row(int64_t at) const { return data + at * stride(); }
+  INLINE void fetch(int64_t at) const {
+    const char* bytes = reinterpret_cast<const char*>(row(at));
+    for (int64_t i = 0; i < stride() * int64_t(sizeof(T)); i += 64) __builtin_prefetch(bytes + i, 0, 2);
+  }
 };
 
 template <class T, int D, int H>

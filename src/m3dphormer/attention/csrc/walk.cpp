@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -82,8 +83,10 @@ struct Free {
 using Buffer = std::unique_ptr<char, Free>;
 
 Buffer buffer(size_t bytes) {
-  char* memory = static_cast<char*>(std::calloc(bytes / 64 + 2, 64));
+  bytes = bytes / 64 * 64 + 128;
+  char* memory = static_cast<char*>(std::aligned_alloc(64, bytes));
   if (!memory) throw std::bad_alloc();
+  std::memset(memory, 0, bytes);
   return Buffer(memory);
 }
 
@@ -144,9 +147,13 @@ class Walk {
 
  private:
   void work(int thread, Shares& whole, Shares& rows) {
-    Buffer own(static_cast<char*>(std::calloc(pass.state + pass.workspace + 128, 1)));
-    if (!own) out_of_memory = true;
     const size_t workspace = (pass.state + 63) / 64 * 64;
+    Buffer own;
+    try {
+      own = buffer(workspace + pass.workspace);
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
     for (;;) {
       int64_t unit = whole.take(thread);
       if (unit < 0) unit = rows.take(thread), unit += unit < 0 ? 0 : int64_t(pieces.size());
