@@ -164,6 +164,11 @@ template <class T, int H> INLINE void add_over(T* into, const T* x, const Segmen
   }
 }
 
+template <class T, int H> INLINE void sum_over(T* into, const T* x, const Segment& at, int64_t any_heads) {
+  for (int64_t h = 0; h < (H ? H : any_heads); ++h) into[h] = 0;
+  add_over<T, H>(into, x, at, any_heads);
+}
+
 // into[h] = max(into[h], scale max_j x[j, h]), over a segment, for scale > 0; a NaN is passed over.
 template <class T, int H> INLINE void raise_over(T* into, const T* x, T scale, const Segment& at, int64_t any_heads) {
   if constexpr (H > 0) {
