@@ -62,9 +62,12 @@ void fold_rows(const Problem& p, int64_t first, int64_t last, int64_t longest, v
   const int64_t* indptr = K::transposed ? p.t_indptr : p.indptr;
   const int64_t* indices = K::transposed ? p.t_indices : p.indices;
   const auto row_at = [&p](int64_t place) { return p.order ? p.order[place] : place; };
-  // Rows lie where `order` says, so that no prefetcher of the machine foresees them.
+  // Rows lie where `order` says, so that no prefetcher of the machine foresees them. Inline by force: gcc
+  // takes a function that only prefetches for one without effect.
   const auto fetch = [&](int64_t place) __attribute__((always_inline)) {
-    if (place + kFetch < p.rows) kernel.fetch(row_at(place + kFetch));
+    if (place + kFetch >= p.rows) return;
+    const int64_t row = row_at(place + kFetch);
+    if (uint64_t(row) < uint64_t(p.rows)) kernel.fetch(row);  // its unit may not have been checked yet
   };
   Tile tile;
   for (int64_t at = first; at < last;) {
