@@ -164,6 +164,7 @@ template <class T, int H> INLINE void add_over(T* into, const T* x, const Segmen
   }
 }
 
+// into[h] = sum_j x[j, h], over a segment.
 template <class T, int H> INLINE void sum_over(T* into, const T* x, const Segment& at, int64_t any_heads) {
   for (int64_t h = 0; h < (H ? H : any_heads); ++h) into[h] = 0;
   add_over<T, H>(into, x, at, any_heads);

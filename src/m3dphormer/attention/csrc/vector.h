@@ -96,9 +96,10 @@ template <class T, int N> struct Pair {
   typedef T V __attribute__((vector_size(N * sizeof(T))));
   typedef T Half __attribute__((vector_size(N / 2 * sizeof(T))));
 #if defined(M3D_SHUFFLE)
-  template <int... I> static INLINE Half low(V x, std::integer_sequence<int, I...>) { return __builtin_shufflevector(x, x, I...); }
-  template <int... I> static INLINE Half high(V x, std::integer_sequence<int, I...>) { return __builtin_shufflevector(x, x, I + N / 2 ...); }
-  template <int... I> static INLINE V twice(Half x, std::integer_sequence<int, I...>) { return __builtin_shufflevector(x, x, I...); }
+  template <int... I> using Numbers = std::integer_sequence<int, I...>;
+  template <int... I> static INLINE Half low(V x, Numbers<I...>) { return __builtin_shufflevector(x, x, I...); }
+  template <int... I> static INLINE Half high(V x, Numbers<I...>) { return __builtin_shufflevector(x, x, I + N / 2 ...); }
+  template <int... I> static INLINE V twice(Half x, Numbers<I...>) { return __builtin_shufflevector(x, x, I...); }
   static INLINE Half low(V x) { return low(x, std::make_integer_sequence<int, N / 2>()); }
   static INLINE Half high(V x) { return high(x, std::make_integer_sequence<int, N / 2>()); }
   static INLINE V twice(Half x) { return twice(x, std::make_integer_sequence<int, N>()); }

@@ -86,8 +86,13 @@ Buffer buffer(size_t bytes) {
   bytes = bytes / 64 * 64 + 128;
   char* memory = static_cast<char*>(std::aligned_alloc(64, bytes));
   if (!memory) throw std::bad_alloc();
-  std::memset(memory, 0, bytes);
   return Buffer(memory);
+}
+
+Buffer zeros(size_t bytes) {
+  Buffer memory = buffer(bytes);
+  std::memset(memory.get(), 0, bytes);
+  return memory;
 }
 
 struct Strand {
@@ -117,13 +122,13 @@ class Walk {
         pieces.push_back({row, e, std::min(e + piece, indptr[row + 1])});
     }
     units = int64_t(pieces.size()) + (p.entries + kRow * p.rows) / kUnit + 1;
-    states = buffer(pieces.size() * pass.state);
+    states = zeros(pieces.size() * pass.state);
     for (int i = 0; retirement && i < kStrands; ++i) {
       Strand& strand = strands[i];
       strand.first = strand.retired = units * i / kStrands, strand.end = units * (i + 1) / kStrands;
-      strand.slots = 2 * std::max<int64_t>(p.threads, 1), strand.slot_bytes = (longest + kUnit) * pass.spill;
+      strand.slots = std::max<int64_t>(p.threads, 1) + 1, strand.slot_bytes = (longest + kUnit) * pass.spill;
       strand.ring = buffer(strand.slots * strand.slot_bytes), strand.finished.assign(strand.slots, 0);
-      if (i > 0) strand.own_sums = buffer(p.rows * pass.spill);
+      if (i > 0) strand.own_sums = zeros(p.rows * pass.spill);
       strand.sums = i > 0 ? strand.own_sums.get() : static_cast<char*>(p.grad_a);
     }
   }
@@ -135,7 +140,7 @@ class Walk {
     Shares whole(retirement ? kStrands : threads, retirement ? units : int64_t(pieces.size()));
     Shares rows(threads, retirement ? 0 : units - int64_t(pieces.size()));
     on_threads(threads, [&](int thread) { work(thread, whole, rows); });
-    const Buffer workspace = buffer(pass.workspace);
+    const Buffer workspace = zeros(pass.workspace);
     for (size_t i = 0; i < pieces.size();) {
       size_t first = i;
       for (++i; i < pieces.size() && pieces[i].place == pieces[first].place; ++i) pass.merge(p, state(first), state(i));
@@ -150,7 +155,7 @@ class Walk {
     const size_t workspace = (pass.state + 63) / 64 * 64;
     Buffer own;
     try {
-      own = buffer(workspace + pass.workspace);
+      own = zeros(workspace + pass.workspace);
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
     }
@@ -216,7 +221,7 @@ class Walk {
     strand.finished[unit % strand.slots] = 1;
     for (int64_t at = strand.retired; at < strand.end && strand.finished[at % strand.slots]; strand.retired = ++at) {
       strand.finished[at % strand.slots] = 0;
-      if (!bad) retire_unit(at, strand.slot(at), strand.sums);
+      if (!bad && !out_of_memory) retire_unit(at, strand.slot(at), strand.sums);
     }
   }
 
