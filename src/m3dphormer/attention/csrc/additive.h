@@ -4,7 +4,7 @@
 //             dz_uv = P_uv (Z_uv g_uv - delta_u) LeakyReLU'(z_uv)
 //             grad_v_v = sum_u Z_uv P_uv grad_out_u,  grad_b_v = sum_u dz_uv,  grad_a_u = sum_v dz_uv
 // One walk over the transpose's rows gives all three: dz of the rows at work is spilled, and added to
-// grad_a in the order of the walk (see walk.cpp), so that no [m, H] tensor is held.
+// grad_a in a fixed order (see walk.cpp), so that no [m, H] tensor is held.
 #pragma once
 #include "softmax.h"
 
@@ -24,6 +24,8 @@ template <class T, int D, int H> struct AdditiveForward : Kernel<T, D, H> {
 
   INLINE AdditiveForward(const Problem& p, void* workspace) : K(p, workspace), v(K::table(p.v, p.width_v)) {}
 
+  INLINE void fetch(int64_t) const {}
+
   INLINE void run(const Tile& tile, void* state, char*) const {
     const Problem& p = this->p;
     const int64_t heads = this->heads();
@@ -33,9 +35,9 @@ template <class T, int D, int H> struct AdditiveForward : Kernel<T, D, H> {
     for (const Segment& at : tile) repeat<T, H>(a, static_cast<const T*>(p.a) + at.row * heads, at, heads);
     for (int64_t c = 0; c < tile.n * heads; c += Lanes<T>::W)
       store(s + c, leaky<T>(load(s + c) + load(a + c), T(p.slope)));
-    row.weigh(s, w, T(1), tile, a, this->hashes(0), this->hashes(1));
+    row.weigh(s, w, T(1), tile, a, this->hashes(0));
     for (int i = 0; i < tile.count; ++i) {
-      accumulate(row.acc, w, v, tile, tile.segment[i], v.behind(tile));
+      accumulate(row.acc, w, v, tile, tile.segment[i]);
       if (tile.closes) finish_row(row, tile.segment[i].row, i);
     }
   }
@@ -62,6 +64,8 @@ template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
   INLINE AdditiveBackward(const Problem& p, void* workspace)
       : K(p, workspace), v(K::table(p.v, p.width_v)), grad_out(K::table(p.grad_out, p.width_v)) {}
 
+  INLINE void fetch(int64_t key) const { v.fetch(key); }
+
   INLINE void run(const Tile& tile, void* state, char* spill) const {
     constexpr int W = Lanes<T>::W;
     const Problem& p = this->p;
@@ -69,7 +73,7 @@ template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
     T *grad_v = static_cast<T*>(state), *grad_b = grad_v + v.stride();
     T *z = this->numbers(0), *g = this->numbers(1), *lse = this->numbers(2), *delta = this->numbers(3);
     const T slope = T(p.slope);
-    scores(g, v, grad_out, tile, {});
+    scores(g, v, grad_out, tile);
     gather<T, H>(z, static_cast<const T*>(p.a), tile, heads);
     gather<T, H>(lse, static_cast<const T*>(p.lse), tile, heads);
     for (const Segment& at : tile) repeat<T, H>(delta, static_cast<const T*>(p.b) + at.row * heads, at, heads);
@@ -92,7 +96,7 @@ template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
     for (const Segment& at : tile) {
       for (int64_t h = 0; tile.opens && h < heads; ++h) grad_b[h] = 0;
       add_over<T, H>(grad_b, z, at, heads);
-      accumulate(grad_v, g, grad_out, tile, at, grad_out.behind(tile));
+      accumulate(grad_v, g, grad_out, tile, at);
       if (tile.closes) finish(at.row, state);
     }
   }
@@ -109,15 +113,23 @@ template <class T, int D, int H> struct AdditiveBackward : Kernel<T, D, H> {
   }
 };
 
-// Spilled dz of the transpose's entries begin..end, added to their queries.
-template <class T, int H> void retire(const Problem& p, int64_t begin, int64_t end, const void* spill) {
+// Spilled dz of the transpose's entries begin..end, added to their queries' sums.
+template <class T, int H> void retire(const Problem& p, int64_t begin, int64_t end, const void* spill, void* sums) {
   const int64_t heads = H ? H : p.heads;
   const T* dz = static_cast<const T*>(spill);
-  T* grad_a = static_cast<T*>(p.grad_a);
   for (int64_t e = begin; e < end; ++e, dz += heads) {
-    T* into = grad_a + p.t_indices[e] * heads;
-    for (int64_t h = 0; h < heads; ++h) into[h] += dz[h];
+    T* into = static_cast<T*>(sums) + p.t_indices[e] * heads;
+    if constexpr (H > 1) {
+      const auto sum = Halves<T, H, H>::fill(into) + Halves<T, H, H>::fill(dz);
+      std::memcpy(into, &sum, sizeof sum);
+    } else {
+      add(into, dz, heads);
+    }
   }
+}
+
+template <class T> void join(const Problem& p, const void* sums) {
+  add(static_cast<T*>(p.grad_a), static_cast<const T*>(sums), p.rows * p.heads);
 }
 
 // delta of the rows first..last, for the walk to come.

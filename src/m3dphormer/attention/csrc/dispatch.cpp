@@ -62,5 +62,5 @@ EXPORT int m3d_additive_backward(const Problem* p) {
   const Kernels kernels = choose(*p);
   walk_rows(*p, kernels.deltas);
   std::memset(p->grad_a, 0, p->rows * kernels.additive_backward.spill);
-  return walk(*p, kernels.additive_backward, kernels.retire);
+  return walk(*p, kernels.additive_backward, &kernels.grad_a);
 }

@@ -14,15 +14,28 @@ template <class U> INLINE U mix(U word) {
   return word ^ (word >> 16);
 }
 
-// What a tile's entries are hashed from, [n, H], where the rows are queries. rows is scratch, [H].
-template <int H> INLINE void entry_words(uint32_t* out, uint32_t* rows, const Problem& p, const Tile& tile) {
-  const int64_t heads = H ? H : p.heads;
+// What one query is hashed from, [H].
+template <int H> INLINE auto query_word(int64_t query, uint32_t step) {
+  typename Pair<uint32_t, H>::V heads;
+  for (int h = 0; h < H; ++h) heads[h] = uint32_t(h);
+  return (heads + uint32_t(query) * uint32_t(H)) ^ step;
+}
+
+// What a tile's entries are hashed from, [n, H], where the rows are queries.
+template <int H> INLINE void entry_words(uint32_t* out, const Problem& p, const Tile& tile) {
   for (const Segment& at : tile) {
-    const uint32_t query = uint32_t(at.row) * uint32_t(heads);
-    for (int64_t h = 0; h < heads; ++h) rows[h] = mix<uint32_t>((query + uint32_t(h)) ^ p.step);
-    for (int j = at.begin; j < at.end; ++j) {
-      const uint32_t key = uint32_t(tile.idx[j]) * kGolden;
-      for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = rows[h] + key;
+    if constexpr (H > 1) {
+      const auto row = mix(query_word<H>(at.row, p.step));
+      for (int64_t j = at.begin; j < at.end; ++j) {
+        const auto entry = row + uint32_t(tile.idx[j]) * kGolden;
+        std::memcpy(out + j * H, &entry, sizeof entry);
+      }
+    } else {
+      const int64_t heads = H ? H : p.heads;
+      for (int64_t h = 0; h < heads; ++h) {
+        const uint32_t row = mix((uint32_t(at.row) * uint32_t(heads) + uint32_t(h)) ^ p.step);
+        for (int64_t j = at.begin; j < at.end; ++j) out[j * heads + h] = row + uint32_t(tile.idx[j]) * kGolden;
+      }
     }
   }
 }
@@ -30,11 +43,17 @@ template <int H> INLINE void entry_words(uint32_t* out, uint32_t* rows, const Pr
 // What the queries of a tile's entries are hashed from, [n, H], where the rows are keys; and the keys' part.
 template <int H> INLINE void query_words(uint32_t* out, uint32_t* keys, const Problem& p, const Tile& tile) {
   const int64_t heads = H ? H : p.heads;
-  for (const Segment& at : tile)
-    for (int j = at.begin; j < at.end; ++j) {
-      const uint32_t query = uint32_t(tile.idx[j]) * uint32_t(heads), key = uint32_t(at.row) * kGolden;
-      for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = (query + uint32_t(h)) ^ p.step, keys[j * heads + h] = key;
+  for (int64_t j = 0; j < tile.n; ++j) {
+    if constexpr (H > 1) {
+      const auto query = query_word<H>(tile.idx[j], p.step);
+      std::memcpy(out + j * H, &query, sizeof query);
+    } else {
+      const uint32_t query = uint32_t(tile.idx[j]) * uint32_t(heads);
+      for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = (query + uint32_t(h)) ^ p.step;
     }
+  }
+  for (const Segment& at : tile)
+    for (int64_t c = at.begin * heads; c < at.end * heads; ++c) keys[c] = uint32_t(at.row) * kGolden;
 }
 
 // Factor 0 or 1 / (1 - p) of W entries.

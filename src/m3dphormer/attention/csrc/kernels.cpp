@@ -10,7 +10,7 @@ namespace {
 template <class T, int D, int H> Kernels table(const Problem& p) {
   return {pass<DotForward<T, D, H>>(p),       pass<DotQueries<T, D, H>>(p),       pass<DotKeys<T, D, H>>(p),
           pass<AdditiveForward<T, D, H>>(p), pass<AdditiveBackward<T, D, H>>(p), deltas<T, D, H>,
-          retire<T, H>};
+          {retire<T, H>, join<T>}};
 }
 
 // The shapes that have kernels of their own: 1, 2, 4 or 8 heads of a few vectors, up to 256 numbers, in float32.

@@ -48,10 +48,16 @@ struct Pass {
   void (*finish)(const Problem&, int64_t row, void* state, void* workspace);
 };
 
+// What becomes of the spill: that of entries begin..end is added to the sums of a strand, these to the result.
+struct Retirement {
+  void (*retire)(const Problem&, int64_t begin, int64_t end, const void* spill, void* sums);
+  void (*join)(const Problem&, const void* sums);
+};
+
 struct Kernels {
   Pass dot_forward, dot_queries, dot_keys, additive_forward, additive_backward;
-  void (*deltas)(const Problem&, int64_t row, int64_t end);                    // rows of delta
-  void (*retire)(const Problem&, int64_t begin, int64_t end, const void* spill);  // grad_a
+  void (*deltas)(const Problem&, int64_t row, int64_t end);  // rows of delta
+  Retirement grad_a;
 };
 
 constexpr int kOutOfRange = 1, kNoMemory = 2;

@@ -22,7 +22,7 @@ template <class T, int D, int H> struct Softmax {
   static size_t bytes(const Problem& p) { return (p.width_v + 2 * kTile) * p.heads * sizeof(T); }  // a tile has many rows
 
   // Scores s [n, H], to be scaled, become weights in s and dropped weights in w; m and l of the tile's rows follow.
-  INLINE void weigh(T* s, T* w, T scale, const Tile& tile, T* tops, uint32_t* words, uint32_t* scratch) {
+  INLINE void weigh(T* s, T* w, T scale, const Tile& tile, T* tops, uint32_t* words) {
     constexpr int W = Lanes<T>::W;
     const int64_t size = tile.n * heads();
     int i = 0;
@@ -36,7 +36,7 @@ template <class T, int D, int H> struct Softmax {
       if (!tile.opens) fade(tops);
       repeat<T, H>(tops, high, at, heads());
     }
-    if (p.dropout) entry_words<H>(words, scratch, p, tile);
+    if (p.dropout) entry_words<H>(words, p, tile);
     for (int64_t c = 0; c < size; c += W) {
       const Vec<T> weight = exponential<T>(load(s + c) * scale - load(tops + c));
       store(s + c, weight);

@@ -21,7 +21,6 @@ struct Segment {
 
 struct Tile {
   const int64_t* idx;  // the keys, or in the transpose the queries, of its entries
-  int64_t left;        // entries of the mask behind the tile
   int n, count;
   bool opens, closes;  // whether its rows begin here, and end here
   Segment segment[kTile];
@@ -33,20 +32,6 @@ struct Tile {
 // Numbers in a tile's buffer: loops over its lanes run to the end of the last vector.
 template <class T> INLINE int64_t tile_size(int64_t heads) { return heads * kTile + Lanes<T>::W; }
 
-// Rows to bring into the second cache while a tile is at work: with its entry j, row idx[j] of Y.
-template <class T> struct Ahead {
-  const T* Y;
-  const int64_t* idx;
-  int64_t n, stride;
-
-  INLINE Ahead from(int j) const { return {Y, idx + j, n - j, stride}; }
-  INLINE void fetch(int j) const {
-    if (j >= n) return;
-    const char* row = reinterpret_cast<const char*>(Y + idx[j] * stride);
-    for (int64_t byte = 0; byte < stride * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(row + byte, 0, 2);
-  }
-};
-
 // A tensor [T, H, d_h] whose rows are gathered.
 template <class T, int D, int H> struct Table {
   const T* data;
@@ -56,15 +41,14 @@ template <class T, int D, int H> struct Table {
   INLINE int64_t width() const { return D ? D * Lanes<T>::W : any_width; }
   INLINE int64_t stride() const { return heads() * width(); }
   INLINE const T* row(int64_t at) const { return data + at * stride(); }
-
-  // As many rows behind a tile as it has itself, where the mask goes on so far.
-  INLINE Ahead<T> behind(const Tile& tile) const {
-    return {data, tile.idx + tile.n, tile.left < tile.n ? tile.left : tile.n, stride()};
+  INLINE void fetch(int64_t at) const {
+    const char* bytes = reinterpret_cast<const char*>(row(at));
+    for (int64_t i = 0; i < stride() * int64_t(sizeof(T)); i += 64) __builtin_prefetch(bytes + i, 0, 2);
   }
 };
 
 template <class T, int D, int H>
-INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, int n, Ahead<T> ahead) {
+INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, int n) {
   constexpr int W = Lanes<T>::W;
   if constexpr (H > 0) {
     constexpr int E = H < 4 ? 4 / H : 1;  // entries whose sums across lanes are taken together
@@ -72,10 +56,7 @@ INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, in
     for (int c = 0; c < H * D; ++c) mine[c] = load(x + c * W);
     for (int j = 0; j < n; j += E) {
       const T* row[E];
-      for (int i = 0; i < E; ++i) {
-        ahead.fetch(j + i);
-        row[i] = Y.row(idx[j + i < n ? j + i : n - 1]);
-      }
+      for (int i = 0; i < E; ++i) row[i] = Y.row(idx[j + i < n ? j + i : n - 1]);
       for (int at = 0; at < E * H; at += 4) {
         Vec<T> part[4];
         for (int i = 0; i < 4; ++i) {
@@ -90,7 +71,6 @@ INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, in
   } else {
     const int64_t heads = Y.heads(), width = Y.width();
     for (int j = 0; j < n; ++j) {
-      ahead.fetch(j);
       for (int64_t h = 0; h < heads; ++h) {
         const T *mine = x + h * width, *theirs = Y.row(idx[j]) + h * width;
         Vec<T> part = {};
@@ -106,21 +86,19 @@ INLINE void scores_of(T* s, const T* x, Table<T, D, H> Y, const int64_t* idx, in
 
 // s[j, h] = X[row of j, h] . Y[idx[j], h]
 template <class T, int D, int H>
-INLINE void scores(T* s, Table<T, D, H> X, Table<T, D, H> Y, const Tile& tile, Ahead<T> ahead) {
+INLINE void scores(T* s, Table<T, D, H> X, Table<T, D, H> Y, const Tile& tile) {
   for (const Segment& at : tile)
-    scores_of(s + at.begin * Y.heads(), X.row(at.row), Y, tile.idx + at.begin, at.end - at.begin, ahead.from(at.begin));
+    scores_of(s + at.begin * Y.heads(), X.row(at.row), Y, tile.idx + at.begin, at.end - at.begin);
 }
 
 // G heads from h on, their sums held in registers.
 template <class T, int D, int H, int G>
-INLINE void accumulate_heads(T* acc, bool fresh, const T* w, Table<T, D, H> Y, const int64_t* idx, int n, int h,
-                             Ahead<T> ahead) {
+INLINE void accumulate_heads(T* acc, bool fresh, const T* w, Table<T, D, H> Y, const int64_t* idx, int n, int h) {
   constexpr int W = Lanes<T>::W;
   Vec<T> held[G * D];
   for (int c = 0; c < G * D; ++c) held[c] = fresh ? Vec<T>{} : load(acc + (h * D + c) * W);
   for (int j = 0; j < n; ++j) {
     const T* row = Y.row(idx[j]) + h * D * W;
-    ahead.fetch(j);
     for (int g = 0; g < G; ++g) {
       const Vec<T> weight = all<T>(w[j * H + h + g]);
       for (int c = 0; c < D; ++c) held[g * D + c] += weight * load(row + (g * D + c) * W);
@@ -131,21 +109,19 @@ INLINE void accumulate_heads(T* acc, bool fresh, const T* w, Table<T, D, H> Y, c
 
 // One segment's part; the sums begin afresh where its row does.
 template <class T, int D, int H>
-INLINE void accumulate(T* acc, const T* tile_w, Table<T, D, H> Y, const Tile& tile, const Segment& at, Ahead<T> ahead) {
+INLINE void accumulate(T* acc, const T* tile_w, Table<T, D, H> Y, const Tile& tile, const Segment& at) {
   constexpr int W = Lanes<T>::W;
   const T* w = tile_w + at.begin * Y.heads();
   const int64_t* idx = tile.idx + at.begin;
   const int n = at.end - at.begin;
-  ahead = ahead.from(at.begin);
   if constexpr (H > 0) {
     constexpr int room = M3D_BYTES == 64 ? 16 : 8, G = D >= room ? 1 : H * D <= room ? H : room / D;
-    for (int h = 0; h < H; h += G, ahead.n = 0) accumulate_heads<T, D, H, G>(acc, tile.opens, w, Y, idx, n, h, ahead);
+    for (int h = 0; h < H; h += G) accumulate_heads<T, D, H, G>(acc, tile.opens, w, Y, idx, n, h);
   } else {
     const int64_t heads = Y.heads(), width = Y.width();
     for (int64_t c = 0; tile.opens && c < Y.stride(); ++c) acc[c] = 0;
     for (int j = 0; j < n; ++j) {
-      ahead.fetch(j);
-      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t h = 0; h < heads; ++h) {
         const T weight = w[j * heads + h], *theirs = Y.row(idx[j]) + h * width;
         T* mine = acc + h * width;
         int64_t c = 0;
@@ -159,15 +135,18 @@ INLINE void accumulate(T* acc, const T* tile_w, Table<T, D, H> Y, const Tile& ti
 // out[j, h] = Y[idx[j], h] for Y of [T, H].
 template <class T, int H> INLINE void gather(T* out, const T* Y, const Tile& tile, int64_t any_heads) {
   const int64_t heads = H ? H : any_heads;
-  for (int j = 0; j < tile.n; ++j)
-    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = Y[tile.idx[j] * heads + h];
+  for (int64_t j = 0; j < tile.n; ++j) std::memcpy(out + j * heads, Y + tile.idx[j] * heads, heads * sizeof(T));
 }
 
-// out[j, h] = Y[h], along a segment.
+// out[j, h] = Y[h], along a segment; what is written past its end belongs to segments to come.
 template <class T, int H> INLINE void repeat(T* out, const T* Y, const Segment& at, int64_t any_heads) {
-  const int64_t heads = H ? H : any_heads;
-  for (int j = at.begin; j < at.end; ++j)
-    for (int64_t h = 0; h < heads; ++h) out[j * heads + h] = Y[h];
+  if constexpr (H > 0) {
+    const Vec<T> row = Halves<T, Lanes<T>::W, H>::fill(Y);
+    for (int64_t c = at.begin * H; c < at.end * H; c += Lanes<T>::W) store(out + c, row);
+  } else {
+    for (int64_t j = at.begin; j < at.end; ++j)
+      for (int64_t h = 0; h < any_heads; ++h) out[j * any_heads + h] = Y[h];
+  }
 }
 
 // into[h] += sum_j x[j, h], over a segment.
@@ -183,6 +162,12 @@ template <class T, int H> INLINE void add_over(T* into, const T* x, const Segmen
     for (int j = at.begin; j < at.end; ++j)
       for (int64_t h = 0; h < any_heads; ++h) into[h] += x[j * any_heads + h];
   }
+}
+
+// into[h] = sum_j x[j, h], over a segment.
+template <class T, int H> INLINE void sum_over(T* into, const T* x, const Segment& at, int64_t any_heads) {
+  for (int64_t h = 0; h < (H ? H : any_heads); ++h) into[h] = 0;
+  add_over<T, H>(into, x, at, any_heads);
 }
 
 // into[h] = max(into[h], scale max_j x[j, h]), over a segment, for scale > 0; a NaN is passed over.

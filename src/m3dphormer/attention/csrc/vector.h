@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #if defined(M3D_X86)
 #include <immintrin.h>
@@ -84,36 +85,69 @@ template <class T> INLINE Int<T> lane() {
 
 template <class T> INLINE Vec<T> larger(Vec<T> x, Vec<T> y) { return x > y ? x : y; }
 
-// Reductions halve the vector of N lanes until H are left: lane h gets all lanes h, h + H, h + 2 H, ...
-template <class T, int N, int H> struct Halves {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define M3D_SHUFFLE 1
+#endif
+#endif
+
+// N lanes as two halves.
+template <class T, int N> struct Pair {
   typedef T V __attribute__((vector_size(N * sizeof(T))));
   typedef T Half __attribute__((vector_size(N / 2 * sizeof(T))));
-  static INLINE void split(V x, Half* low, Half* high) {
-    std::memcpy(low, &x, sizeof *low);
-    std::memcpy(high, reinterpret_cast<const char*>(&x) + sizeof *low, sizeof *high);
+#if defined(M3D_SHUFFLE)
+  template <int... I> using Numbers = std::integer_sequence<int, I...>;
+  template <int... I> static INLINE Half low(V x, Numbers<I...>) { return __builtin_shufflevector(x, x, I...); }
+  template <int... I> static INLINE Half high(V x, Numbers<I...>) { return __builtin_shufflevector(x, x, I + N / 2 ...); }
+  template <int... I> static INLINE V twice(Half x, Numbers<I...>) { return __builtin_shufflevector(x, x, I...); }
+  static INLINE Half low(V x) { return low(x, std::make_integer_sequence<int, N / 2>()); }
+  static INLINE Half high(V x) { return high(x, std::make_integer_sequence<int, N / 2>()); }
+  static INLINE V twice(Half x) { return twice(x, std::make_integer_sequence<int, N>()); }
+#else
+  static INLINE Half low(V x) {
+    Half half;
+    return std::memcpy(&half, &x, sizeof half), half;
   }
-  static INLINE void sum(V x, T* out) {
-    Half low, high;
-    split(x, &low, &high);
-    Halves<T, N / 2, H>::sum(low + high, out);
+  static INLINE Half high(V x) {
+    Half half;
+    return std::memcpy(&half, reinterpret_cast<const char*>(&x) + sizeof half, sizeof half), half;
   }
+  static INLINE V twice(Half x) {
+    V both;
+    std::memcpy(&both, &x, sizeof x), std::memcpy(reinterpret_cast<char*>(&both) + sizeof x, &x, sizeof x);
+    return both;
+  }
+#endif
+};
+
+// Reductions halve the vector of N lanes until H are left: lane h gets all lanes h, h + H, h + 2 H, ...
+// Filling doubles H numbers until there are N: number h gets into all these lanes.
+template <class T, int N, int H> struct Halves {
+  using P = Pair<T, N>;
+  typedef T V __attribute__((vector_size(N * sizeof(T))));
+  static INLINE void sum(V x, T* out) { Halves<T, N / 2, H>::sum(P::low(x) + P::high(x), out); }
   static INLINE void largest(V x, T* out) {
-    Half low, high;
-    split(x, &low, &high);
+    const auto low = P::low(x), high = P::high(x);
     Halves<T, N / 2, H>::largest(low > high ? low : high, out);
   }
+  static INLINE V fill(const T* from) { return P::twice(Halves<T, N / 2, H>::fill(from)); }
 };
 
 template <class T, int H> struct Halves<T, H, H> {
   typedef T V __attribute__((vector_size(H * sizeof(T))));
   static INLINE void sum(V x, T* out) { std::memcpy(out, &x, sizeof x); }
   static INLINE void largest(V x, T* out) { std::memcpy(out, &x, sizeof x); }
+  static INLINE V fill(const T* from) {
+    V x;
+    return std::memcpy(&x, from, sizeof x), x;
+  }
 };
 
 template <class T> struct Halves<T, 2, 1> {
   typedef T V __attribute__((vector_size(2 * sizeof(T))));
   static INLINE void sum(V x, T* out) { *out = x[0] + x[1]; }
   static INLINE void largest(V x, T* out) { *out = x[0] > x[1] ? x[0] : x[1]; }
+  static INLINE V fill(const T* from) { return *from - V{}; }
 };
 
 template <class T> INLINE T sum(Vec<T> x) {
@@ -126,12 +160,6 @@ template <class T> INLINE T sum(Vec<T> x) {
 INLINE void sum4(double* out, Vec<double> a, Vec<double> b, Vec<double> c, Vec<double> d) {
   out[0] = sum<double>(a), out[1] = sum<double>(b), out[2] = sum<double>(c), out[3] = sum<double>(d);
 }
-
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define M3D_SHUFFLE 1
-#endif
-#endif
 
 #if defined(M3D_SHUFFLE)
 typedef float Quad __attribute__((vector_size(16)));

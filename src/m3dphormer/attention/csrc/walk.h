@@ -2,8 +2,6 @@
 #pragma once
 #include "problem.h"
 
-using Retire = void (*)(const Problem&, int64_t begin, int64_t end, const void* spill);
-
 // Returns 0, kOutOfRange (the CSR names a row or key that is not there) or kNoMemory.
-int walk(const Problem& p, const Pass& pass, Retire retire = nullptr);
+int walk(const Problem& p, const Pass& pass, const Retirement* retirement = nullptr);
 void walk_rows(const Problem& p, void (*body)(const Problem&, int64_t, int64_t));
