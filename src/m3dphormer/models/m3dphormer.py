@@ -239,7 +239,11 @@ class M3Dphormer(Model):
     def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
         states, gates = self.states(graph)
-        read = sum(states[1:], states[0]) if self.config.readout == "sum" else states[-1]
+        read = states[-1]
+        if self.config.readout == "sum":
+            read = read + states[0]
+            for state in states[1:-1]:
+                read += state
         return read[: graph.layout.total], gates
 
     def forward(self, graph: Graph) -> Tensor:

@@ -16,6 +16,23 @@ template <class Body> void blocks(int64_t threads, int64_t count, const Body& bo
   for (int64_t block = 0; block < count; ++block) body(block);
 }
 
+// A width that the compiler knows: short loops over it are unrolled into whole vectors.
+template <int64_t N> struct Fixed {
+  constexpr operator int64_t() const { return N; }
+};
+
+// Calls body with the width, as a constant where it is a common one.
+template <class Body> void with_width(int64_t width, const Body& body) {
+  switch (width) {
+    case 16: return body(Fixed<16>());
+    case 32: return body(Fixed<32>());
+    case 64: return body(Fixed<64>());
+    case 128: return body(Fixed<128>());
+    case 256: return body(Fixed<256>());
+    default: return body(width);
+  }
+}
+
 // Memory of one block, for numbers that are not worth a tensor.
 template <class T> struct Scratch {
   T* at;
@@ -35,6 +52,12 @@ struct Drop {
     if (!active) return T(1);
     return mix<uint32_t>(row + uint32_t(key) * kGolden) >= uint32_t(threshold) ? T(scale) : T(0);
   }
+  // The same for W entries, each hashed from its word.
+  template <class T> INLINE Vec<T> keep(Hash<T> words) const {
+    if (!active) return all<T>(T(1));
+    const auto kept = __builtin_convertvector(mix<Hash<T>>(words) >= uint32_t(threshold), Int<T>);
+    return kept ? all<T>(T(scale)) : Vec<T>{};
+  }
 };
 
 // What a tile of members keeps of queries (or keys) when all of them meet the same key (or query).
@@ -53,11 +76,23 @@ INLINE void keep_members(T* of_rows, T* of_centre, T* by_centre, const Drop& dro
   }
 }
 
-template <class T> INLINE T dot(const T* x, const T* y, int64_t n) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < n; ++c) sum += x[c] * y[c];
-  return sum;
+// What a query keeps of a tile of keys.
+template <class T> INLINE void keep_keys(T* keep, const Drop& drop, uint32_t row, const int64_t* ids, int64_t n) {
+  const T scale = drop.active ? T(drop.scale) : T(1);
+  const uint32_t threshold = drop.active ? uint32_t(drop.threshold) : 0;
+#pragma omp simd
+  for (int32_t i = 0; i < int32_t(n); ++i)
+    keep[i] = mix<uint32_t>(row + uint32_t(ids[i]) * kGolden) >= threshold ? scale : T(0);
+}
+
+template <class T, class N> INLINE T dot(const T* x, const T* y, N n) {
+  constexpr int W = Lanes<T>::W;
+  Vec<T> sums = {};
+  int64_t c = 0;
+  for (; c + W <= n; c += W) sums += load(x + c) * load(y + c);
+  T total = sum<T>(sums);
+  for (; c < n; ++c) total += x[c] * y[c];
+  return total;
 }
 
 // x = e^(factor (x - shift)), for whole vectors: x must have room up to the next
@@ -66,13 +101,26 @@ template <class T> INLINE void exponentials(T* x, int64_t n, T factor, T shift) 
 }
 
 // into += factor * x
-template <class T> INLINE void add(T* into, T factor, const T* x, int64_t n) {
+template <class T, class N> INLINE void add(T* into, T factor, const T* x, N n) {
 #pragma omp simd
   for (int64_t c = 0; c < n; ++c) into[c] += factor * x[c];
 }
 
-template <class T> INLINE void clear(T* x, int64_t n) {
+template <class T, class N> INLINE void clear(T* x, N n) {
   for (int64_t c = 0; c < n; ++c) x[c] = 0;
+}
+
+// Rows are scattered over memory: ask for one a tile ahead, as far as the second cache.
+template <class T> INLINE void expect(const T* row, int64_t n) {
+  for (int64_t c = 0; c < n; c += 64 / int64_t(sizeof(T))) __builtin_prefetch(row + c, 0, 2);
+}
+
+// Let a running softmax, s = top, total, sums, follow a larger maximum.
+template <class T> INLINE void raise(T* s, T top, int64_t size) {
+  if (top <= s[0]) return;
+  const T fade = exponential_of<T>(s[0] - top);
+  for (int64_t c = 1; c < size; ++c) s[c] *= fade;
+  s[0] = top;
 }
 
 }  // namespace

@@ -9,18 +9,11 @@ namespace {
 struct Star {
   Members members;
   int64_t first_centre;  // row of the first centre
-  int64_t loops, heads, width;
+  int64_t loops, heads;
   double scale;
 };
 
-template <class T> INLINE T difference(const T* q, const T* k, const T* other, int64_t n) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < n; ++c) sum += q[c] * (k[c] - other[c]);
-  return sum;
-}
-
-constexpr int64_t kStarTile = 32;
+constexpr int64_t kStarTile = 16;
 
 // Scores and weights of a tile of members for one head.
 template <class T> struct StarTile {
@@ -30,6 +23,51 @@ template <class T> struct StarTile {
   T keep_centre[kStarTile];  // of member -> centre,
   T keep_seen[kStarTile];    // of centre -> member
   T along_own[kStarTile], along_centre[kStarTile], along_seen[kStarTile];  // backward: gradient . value
+
+  // Scores of four members from i on, whose heads begin at u; p: where their centre's head begins.
+  template <class Width>
+  INLINE void score(int64_t i, const int64_t* u, const T* q, const T* k, int64_t p, Width width) {
+    constexpr int W = Lanes<T>::W;
+    Vec<T> owns[4] = {}, seens[4] = {};
+    int64_t c = 0;
+    for (; c + W <= width; c += W)
+      for (int r = 0; r < 4; ++r) {
+        const Vec<T> key = load(k + u[r] + c);
+        owns[r] += load(q + u[r] + c) * (key - load(k + p + c));
+        seens[r] += load(q + p + c) * key;
+      }
+    sum4(own + i, owns[0], owns[1], owns[2], owns[3]);
+    sum4(seen + i, seens[0], seens[1], seens[2], seens[3]);
+    for (; c < width; ++c)
+      for (int r = 0; r < 4; ++r) {
+        own[i + r] += q[u[r] + c] * (k[u[r] + c] - k[p + c]);
+        seen[i + r] += q[p + c] * k[u[r] + c];
+      }
+  }
+
+  // The same of gradient . value.
+  template <class Width>
+  INLINE void along(int64_t i, const int64_t* u, const T* grad, const T* v, int64_t p, Width width) {
+    constexpr int W = Lanes<T>::W;
+    Vec<T> owns[4] = {}, centres[4] = {}, seens[4] = {};
+    int64_t c = 0;
+    for (; c + W <= width; c += W)
+      for (int r = 0; r < 4; ++r) {
+        const Vec<T> g = load(grad + u[r] + c), value = load(v + u[r] + c);
+        owns[r] += g * value;
+        centres[r] += g * load(v + p + c);
+        seens[r] += load(grad + p + c) * value;
+      }
+    sum4(along_own + i, owns[0], owns[1], owns[2], owns[3]);
+    sum4(along_centre + i, centres[0], centres[1], centres[2], centres[3]);
+    sum4(along_seen + i, seens[0], seens[1], seens[2], seens[3]);
+    for (; c < width; ++c)
+      for (int r = 0; r < 4; ++r) {
+        along_own[i + r] += grad[u[r] + c] * v[u[r] + c];
+        along_centre[i + r] += grad[u[r] + c] * v[p + c];
+        along_seen[i + r] += grad[p + c] * v[u[r] + c];
+      }
+  }
 
   INLINE void drop(const Drop& drop, const int64_t* ids, int64_t n, int64_t centre, int64_t heads, int64_t head) {
     if (drop.active) return keep_members(keep_own, keep_centre, keep_seen, drop, ids, n, centre, heads, head);
@@ -50,23 +88,10 @@ template <class T> struct StarTile {
   }
 };
 
-// Members are scattered over memory: ask for a row some steps ahead.
-template <class T> INLINE void expect(const T* rows, int64_t d) {
-  for (int64_t c = 0; c < d; c += 64 / int64_t(sizeof(T))) __builtin_prefetch(rows + c);
-}
-
-// Let a centre's softmax, s = top, total, sum [width], follow a larger maximum.
-template <class T> INLINE void raise(T* s, T top, int64_t size) {
-  if (top <= s[0]) return;
-  const T fade = exponential_of<T>(s[0] - top);
-  for (int64_t c = 1; c < size; ++c) s[c] *= fade;
-  s[0] = top;
-}
-
-template <class T>
-void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v, const Star& star, const Drop& drop,
-                  int64_t threads) {
-  const int64_t heads = star.heads, width = star.width, d = heads * width, size = width + 2;
+template <class T, class Width>
+void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v, const Star& star, Width width,
+                  const Drop& drop, int64_t threads) {
+  const int64_t heads = star.heads, d = heads * width, size = width + 2;
   const T scale = T(star.scale);
   const Members& members = star.members;
   const auto begin = [&](T* state) {
@@ -78,18 +103,20 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
   blocks(threads, members.pieces, [&](int64_t piece) {
     T* state = states + piece * heads * size;
     const int64_t centre = star.first_centre + members.group[piece];
-    const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d;
+    const T* vp = v + centre * d;
     begin(state);
     Scratch<StarTile<T>> tiles(heads);
-    for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
-      const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
-      const int64_t* ids = members.ids + from;
+    members.tiles(piece, kStarTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t u = ids[i] * d, next = ids[i + 4 < n ? i + 4 : n - 1] * d;
-        expect(q + next, d), expect(k + next, d), expect(v + next, d);
-        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-          tiles.at[h].own[i] = difference(q + u + at, k + u + at, kp + at, width);
-          tiles.at[h].seen[i] = dot(qp + at, k + u + at, width);
+        const int64_t next = later[i] * d;
+        expect(q + next, d), expect(k + next, d), expect(v + next, d), expect(out + next, d);
+      }
+      for (int64_t i = 0; i < n; i += 4) {
+        int64_t u[4];
+        for (int r = 0; r < 4; ++r) u[r] = ids[i + r < n ? i + r : n - 1] * d;
+        for (int64_t h = 0, p = centre * d; h < heads; ++h, p += width) {
+          tiles.at[h].score(i, u, q, k, p, width);
+          for (int r = 0; r < 4; ++r) u[r] += width;
         }
       }
       for (int64_t h = 0; h < heads; ++h) {
@@ -115,7 +142,7 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
             s[2 + c] += weight * vu[c];
           }
         }
-    }
+    });
   });
   blocks(threads, members.groups, [&](int64_t group) {
     const int64_t centre = star.first_centre + group;
@@ -143,39 +170,31 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
 }
 
 // partial is [pieces, 3, heads * width]: a piece's share of its centre's gradients of q, k and v.
-template <class T>
+template <class T, class Width>
 void star_backward(T* grad_q, T* grad_k, T* grad_v, T* partial, const T* grad, const T* out, const T* lse, const T* q,
-                   const T* k, const T* v, const Star& star, const Drop& drop, int64_t threads) {
-  const int64_t heads = star.heads, width = star.width, d = heads * width;
+                   const T* k, const T* v, const Star& star, Width width, const Drop& drop, int64_t threads) {
+  const int64_t heads = star.heads, d = heads * width;
   const T scale = T(star.scale);
   const Members& members = star.members;
   blocks(threads, members.pieces, [&](int64_t piece) {
     const int64_t group = members.group[piece], centre = star.first_centre + group;
-    const T *qp = q + centre * d, *kp = k + centre * d, *vp = v + centre * d, *gp = grad + centre * d;
+    const T *qp = q + centre * d, *kp = k + centre * d, *gp = grad + centre * d;
     T *sum_q = partial + piece * 3 * d, *sum_k = sum_q + d, *sum_v = sum_k + d;
     clear(sum_q, 3 * d);
     Scratch<StarTile<T>> tiles(heads);
-    for (int64_t from = members.from[piece]; from < members.to[piece]; from += kStarTile) {
-      const int64_t n = members.to[piece] - from < kStarTile ? members.to[piece] - from : kStarTile;
-      const int64_t* ids = members.ids + from;
+    members.tiles(piece, kStarTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t next = ids[i + 4 < n ? i + 4 : n - 1] * d;
+        const int64_t next = later[i] * d;
         expect(q + next, d), expect(k + next, d), expect(v + next, d), expect(grad + next, d);
-        for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
-          const T *qu = q + ids[i] * d + at, *ku = k + ids[i] * d + at, *vu = v + ids[i] * d + at;
-          const T* gu = grad + ids[i] * d + at;
-          T score = 0, along_own = 0, along_centre = 0, seen = 0, along_seen = 0;
-#pragma omp simd reduction(+ : score, along_own, along_centre, seen, along_seen)
-          for (int64_t c = 0; c < width; ++c) {
-            score += qu[c] * (ku[c] - kp[at + c]);
-            along_own += gu[c] * vu[c];
-            along_centre += gu[c] * vp[at + c];
-            seen += qp[at + c] * ku[c];
-            along_seen += gp[at + c] * vu[c];
-          }
-          StarTile<T>& tile = tiles.at[h];
-          tile.own[i] = score, tile.seen[i] = seen;
-          tile.along_own[i] = along_own, tile.along_centre[i] = along_centre, tile.along_seen[i] = along_seen;
+        expect(grad_q + next, d), expect(grad_k + next, d), expect(grad_v + next, d);
+      }
+      for (int64_t i = 0; i < n; i += 4) {
+        int64_t u[4];
+        for (int r = 0; r < 4; ++r) u[r] = ids[i + r < n ? i + r : n - 1] * d;
+        for (int64_t h = 0, p = centre * d; h < heads; ++h, p += width) {
+          tiles.at[h].score(i, u, q, k, p, width);
+          tiles.at[h].along(i, u, grad, v, p, width);
+          for (int r = 0; r < 4; ++r) u[r] += width;
         }
       }
       for (int64_t h = 0, at = 0; h < heads; ++h, at += width) {
@@ -206,7 +225,7 @@ void star_backward(T* grad_q, T* grad_k, T* grad_v, T* partial, const T* grad, c
             sum_v[at + c] += by_centre * gu[c];
           }
         }
-    }
+    });
   });
   blocks(threads, members.groups, [&](int64_t group) {
     const int64_t centre = star.first_centre + group, first = centre * d;

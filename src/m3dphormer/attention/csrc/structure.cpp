@@ -17,24 +17,28 @@
       int64_t pieces
 #define MEMBERED Members{ids, first, from, to, group, groups, pieces}
 #define STAR MEMBERS, int64_t first_centre, int64_t loops, int64_t heads, int64_t width, double scale
-#define STARRED Star{MEMBERED, first_centre, loops, heads, width, scale}
+#define STARRED Star{MEMBERED, first_centre, loops, heads, scale}
 
 #define PASSES(TYPE, type)                                                                                            \
   EXPORT(mix_forward, type)(TYPE * out, const TYPE* residual, const TYPE* gates, TYPE* const* x, const int64_t* from, \
                             const int64_t* to, const int64_t* expert, int64_t count, int64_t rows, int64_t width,     \
                             int64_t experts, DROP, int64_t threads) {                                                 \
-    mix_forward<TYPE>(out, residual, gates, {x, from, to, expert, count}, rows, width, experts, DROPPED, threads);    \
+    with_width(width, [&](auto known) {                                                                               \
+      mix_forward<TYPE>(out, residual, gates, {x, from, to, expert, count}, rows, known, experts, DROPPED, threads);  \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(mix_backward, type)(const TYPE* grad, const TYPE* gates, TYPE* grad_gates, TYPE* const* x, TYPE* const* dx,  \
                              const int64_t* from, const int64_t* to, const int64_t* expert, int64_t count,            \
                              int64_t rows, int64_t width, int64_t experts, DROP, int64_t threads) {                   \
-    mix_backward<TYPE>(grad, gates, grad_gates, {x, from, to, expert, count}, {dx, from, to, expert, count}, rows,    \
-                       width, experts, DROPPED, threads);                                                             \
+    with_width(width, [&](auto known) {                                                                               \
+      mix_backward<TYPE>(grad, gates, grad_gates, {x, from, to, expert, count}, {dx, from, to, expert, count}, rows,  \
+                         known, experts, DROPPED, threads);                                                           \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(keep_rows, type)(TYPE * out, int64_t rows, int64_t width, DROP, int64_t threads) {                           \
     keep_rows<TYPE>(out, rows, width, DROPPED, threads);                                                              \
   }                                                                                                                   \
-  EXPORT(skip_forward, type)(TYPE * out, const TYPE* z, int64_t rows, int64_t width, DROP, int64_t threads) {           \
+  EXPORT(skip_forward, type)(TYPE * out, const TYPE* z, int64_t rows, int64_t width, DROP, int64_t threads) {         \
     skip_forward<TYPE>(out, z, rows, width, DROPPED, threads);                                                        \
   }                                                                                                                   \
   EXPORT(skip_backward, type)(TYPE * grad_z, const TYPE* grad, const TYPE* out, int64_t rows, int64_t width, DROP,    \
@@ -43,43 +47,57 @@
   }                                                                                                                   \
   EXPORT(norm_forward, type)(TYPE * z, TYPE * inverse, const TYPE* h, const TYPE* weight, const TYPE* bias,           \
                              int64_t rows, int64_t width, double eps, int64_t threads) {                              \
-    norm_forward<TYPE>(z, inverse, h, weight, bias, rows, width, eps, threads);                                       \
+    with_width(width, [&](auto known) {                                                                               \
+      norm_forward<TYPE>(z, inverse, h, weight, bias, rows, known, eps, threads);                                     \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(norm_backward, type)(TYPE * grad_h, TYPE * grad_affine, TYPE * partial, const TYPE* grad, const TYPE* h,     \
                               const TYPE* inverse, const TYPE* weight, int64_t rows, int64_t width,                   \
                               int64_t threads) {                                                                      \
-    norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, width, threads);                \
+    with_width(width, [&](auto known) {                                                                               \
+      norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, known, threads);              \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(pool_forward, type)(TYPE * pooled, TYPE * kept, TYPE * lse, TYPE * states, const TYPE* z,                    \
                              const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads, int64_t width, DROP,   \
                              int64_t threads) {                                                                       \
-    pool_forward<TYPE>(pooled, kept, lse, states, z, queries, MEMBERED, first_query, heads, width, DROPPED, threads); \
+    with_width(width, [&](auto known) {                                                                               \
+      pool_forward<TYPE>(pooled, kept, lse, states, z, queries, MEMBERED, first_query, heads, known, DROPPED,         \
+          threads);                                                                                                   \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(pool_backward, type)(TYPE * grad_z, TYPE * grad_queries, TYPE * partial, const TYPE* grad_pooled,            \
                               const TYPE* grad_kept, const TYPE* pooled, const TYPE* kept, const TYPE* lse,           \
                               const TYPE* z, const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads,        \
                               int64_t width, DROP, int64_t threads) {                                                 \
-    pool_backward<TYPE>(grad_z, grad_queries, partial, grad_pooled, grad_kept, pooled, kept, lse, z, queries,         \
-                        MEMBERED, first_query, heads, width, DROPPED, threads);                                       \
+    with_width(width, [&](auto known) {                                                                               \
+      pool_backward<TYPE>(grad_z, grad_queries, partial, grad_pooled, grad_kept, pooled, kept, lse, z, queries,       \
+          MEMBERED, first_query, heads, known, DROPPED, threads);                                                     \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(few_forward, type)(TYPE * out, const TYPE* scores, const TYPE* v, int64_t rows, int64_t heads, int64_t keys, \
                             int64_t width, int64_t first_key, DROP, int64_t threads) {                                \
-    few_forward<TYPE>(out, scores, v, rows, heads, keys, width, first_key, DROPPED, threads);                         \
+    few_forward<TYPE>(out, scores, v, {rows, heads, keys, width, first_key}, DROPPED, threads);                       \
   }                                                                                                                   \
   EXPORT(few_backward, type)(TYPE * grad_scores, TYPE * grad_v, TYPE * partial, const TYPE* grad, const TYPE* scores, \
                              const TYPE* v, int64_t rows, int64_t heads, int64_t keys, int64_t width,                 \
                              int64_t first_key, int64_t block, DROP, int64_t threads) {                               \
-    few_backward<TYPE>(grad_scores, grad_v, partial, grad, scores, v, rows, heads, keys, width, first_key, block,     \
+    few_backward<TYPE>(grad_scores, grad_v, partial, grad, scores, v, {rows, heads, keys, width, first_key}, block,   \
                        DROPPED, threads);                                                                             \
   }                                                                                                                   \
   EXPORT(star_forward, type)(TYPE * out, TYPE * lse, TYPE * states, const TYPE* q, const TYPE* k, const TYPE* v,      \
                              STAR, DROP, int64_t threads) {                                                           \
-    star_forward<TYPE>(out, lse, states, q, k, v, STARRED, DROPPED, threads);                                         \
+    with_width(width, [&](auto known) {                                                                               \
+      star_forward<TYPE>(out, lse, states, q, k, v, STARRED, known, DROPPED, threads);                                \
+    });                                                                                                               \
   }                                                                                                                   \
   EXPORT(star_backward, type)(TYPE * grad_q, TYPE * grad_k, TYPE * grad_v, TYPE * partial, const TYPE* grad,          \
                               const TYPE* out, const TYPE* lse, const TYPE* q, const TYPE* k, const TYPE* v, STAR,    \
                               DROP, int64_t threads) {                                                                \
-    star_backward<TYPE>(grad_q, grad_k, grad_v, partial, grad, out, lse, q, k, v, STARRED, DROPPED, threads);         \
+    with_width(width, [&](auto known) {                                                                               \
+      star_backward<TYPE>(grad_q, grad_k, grad_v, partial, grad, out, lse, q, k, v, STARRED, known, DROPPED,          \
+          threads);                                                                                                   \
+    });                                                                                                               \
   }
 
 PASSES(float, f32)

@@ -56,10 +56,11 @@ def by_scores(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | N
     """Rewrites 1 and 2: the scores of real nodes are H * C outputs of the state."""
     q, k, v = _own(weights, few)  # [C, H, d_h]
     scale = 1 / math.sqrt(k.shape[2])
-    maps = torch.einsum("hei,che->hci", _matrix(weights.query.weight, weights.heads), k * scale)
+    keys = k.transpose(0, 1) * scale  # [H, C, d_h]
+    maps = keys @ _matrix(weights.query.weight, weights.heads)  # [H, C, d]
     bias = None
     if weights.query.bias is not None:
-        bias = torch.einsum("he,che->hc", weights.query.bias.view(weights.heads, -1), k * scale)
+        bias = keys @ weights.query.bias.view(weights.heads, -1, 1)  # [H, C, 1]
     classes = classes_of(mask)
     assert classes is not None
     scores = Read(maps.flatten(0, 1), None if bias is None else bias.flatten(), classes.nodes)
@@ -97,14 +98,15 @@ def _own(weights: DotWeights, few: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _pool(weights: DotWeights, q: Tensor, classes: Classes, dropout: Dropout | None) -> Pool:
-    scaled = q / math.sqrt(q.shape[2])
-    queries = torch.einsum("hei,che->chi", _matrix(weights.key.weight, weights.heads), scaled)
-    return Pool(queries, classes.members, classes.first, dropout)
+    scaled = q.transpose(0, 1) / math.sqrt(q.shape[2])  # [H, C, d_h]
+    queries = scaled @ _matrix(weights.key.weight, weights.heads)  # [H, C, d]
+    return Pool(queries.transpose(0, 1), classes.members, classes.first, dropout)
 
 
 def _answer(weights: DotWeights, pooled: Tensor, kept: Tensor) -> Tensor:
     """(sum a_t h_t) W_V + (sum a_t) b_V, [C, d]."""
-    out = torch.einsum("hei,chi->che", _matrix(weights.value.weight, weights.heads), pooled)
+    by_value = _matrix(weights.value.weight, weights.heads).transpose(1, 2)  # [H, d, d_h]
+    out = (pooled.transpose(0, 1) @ by_value).transpose(0, 1)  # [C, H, d_h]
     if weights.value.bias is not None:
         out = out + kept.unsqueeze(2) * weights.value.bias.view(weights.heads, -1)
     return out.flatten(1)

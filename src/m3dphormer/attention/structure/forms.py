@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
 from m3dphormer.attention.attend import attend, attend_additive
@@ -99,7 +98,7 @@ def short_scores(
 
     def short(vector: Tensor) -> Read:
         constant = None if bias is None else (bias * vector).sum(1)
-        return Read(torch.einsum("hei,he->hi", by_score, vector), constant, rows)
+        return Read((vector.unsqueeze(1) @ by_score).squeeze(1), constant, rows)  # [H, d]
 
     def finish(read: list[Tensor]) -> Answers:
         a, b, v = read

@@ -106,14 +106,14 @@ class _Mix(torch.autograd.Function):
         return grad_gates, grad, None, None, *grads
 
 
-def _addresses(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.tensor([tensor.data_ptr() for tensor in tensors])
+def _addresses(tensors: Sequence[Tensor]) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors]
 
 
 def _table(
     pieces: Sequence[Tensor], places: tuple[tuple[int, int], ...]
-) -> tuple[Tensor, Tensor, Tensor, int]:
+) -> tuple[list[int], list[int], list[int], int]:
     """First row, past the last, and expert of each piece, and how many there are."""
-    start = torch.tensor([start for _, start in places])
-    stop = start + torch.tensor([len(piece) for piece in pieces])
-    return start, stop, torch.tensor([expert for expert, _ in places]), len(pieces)
+    experts, starts = [expert for expert, _ in places], [start for _, start in places]
+    stops = [start + len(piece) for start, piece in zip(starts, pieces, strict=True)]
+    return starts, stops, experts, len(pieces)

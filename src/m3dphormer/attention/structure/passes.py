@@ -1,4 +1,4 @@
-"""The C passes of ``csrc/structure.cpp``, called with contiguous tensors and numbers."""
+"""The C passes of ``csrc/structure.cpp``, called with contiguous tensors, numbers and lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from m3dphormer.attention import native
 from m3dphormer.attention.dropout import Dropout, hash_step
 
 _TYPES = {torch.float32: "f32", torch.float64: "f64"}
-Argument = Tensor | int | float | None
+Argument = Tensor | list[int] | int | float | None
 
 
 def serve(tensor: Tensor) -> bool:
@@ -50,4 +50,6 @@ def _c(argument: Argument) -> Any:
         return ctypes.c_void_p(None)
     if isinstance(argument, Tensor):
         return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, list):
+        return (ctypes.c_int64 * len(argument))(*argument)
     return ctypes.c_double(argument) if isinstance(argument, float) else ctypes.c_int64(argument)
