@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES
 from m3dphormer.attention.planner import (
     PlannedRegion,
+    Rates,
     Work,
     available_memory,
     machine_rates,
@@ -63,6 +64,7 @@ def plan(
     recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     root: str | None = None,
+    rates: Rates | None = None,
 ) -> Plan:
     """Plan and forecast of training a model on a graph; nothing is trained.
 
@@ -71,6 +73,7 @@ def plan(
         recipe: As for ``train``.
         settings: Settings of the model and of training, above those of the recipe.
         root: Where raw benchmark files lie.
+        rates: How fast the machine is, where it is not to be measured.
     """
     found = find_recipe(recipe, model, dataset if isinstance(dataset, str) else "")
     config, _ = resolve(model, {**found.settings, **(settings or {})})
@@ -81,8 +84,8 @@ def plan(
     for scheme in SCHEMES:
         works = network.works(graph, data, scheme)
         if works is not None:
-            most = _bytes(works)
-            schemes[scheme] = Forecast(most, seconds(works, machine_rates()), most <= free)
+            most, taken = _bytes(works), seconds(works, rates or machine_rates())
+            schemes[scheme] = Forecast(most, taken, most <= free)
     return Plan(data.name, model, free, schemes, network.regions(graph), found.name)
 
 
