@@ -37,7 +37,7 @@ from m3dphormer.training import plan as plan_run
 from m3dphormer.training import train as train_run
 from m3dphormer.training.compare import compare as compare_models
 from m3dphormer.training.compare import comparison_table
-from m3dphormer.training.forecast import plan_tables
+from m3dphormer.training.forecast import plan_tables, said
 from m3dphormer.training.own_code import import_file
 
 if TYPE_CHECKING:
@@ -524,6 +524,10 @@ def _print_plan(found: Plan) -> None:
     if not found.schemes:
         console.print(f"{found.model} has no forecast.", highlight=False)
         return
+    dense = (
+        f"A dense transformer of as many layers and heads: {said(found.dense_transformer_bytes)}"
+    )
+    console.print(dense, highlight=False)
     for title, rows in plan_tables(found).items():
         console.print(f"\n{title}", highlight=False)
         console.print(_table(rows))
