@@ -11,8 +11,8 @@ from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import Weights, narrowed
 from m3dphormer.masks import Mask
 
-STAR_ROW = 6  # pairs of fused dot products that take as long as a member of a star
-CLASS_ROW, CLASS = 3, 0.5  # and as long as a node that sees class nodes, and each of these
+STAR_ROW = 2.7  # pairs of fused dot products that take as long as a member of a star
+CLASS_ROW, CLASS = 2, 0.5  # and as long as a node that sees class nodes, and each of these
 STEP = 8  # flops a multiplication in a product, forward twice (once to evaluate) and backward
 
 

@@ -20,8 +20,8 @@ HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two floa
 HASHED = 8  # bytes of a hash
 HASH_WRITTEN = 125  # bytes an entry that it writes: a dozen int64 operators and three of floats
 INDEX = 8  # bytes of a row number
-ADDITIVE_PAIR = 0.27  # of a dot product's time that a pair takes in the additive kernel,
-ADDITIVE_ROW = 3.5  # and each row beside its pairs
+ADDITIVE_PAIR = 0.3  # of a dot product's time that a pair takes in the additive kernel,
+ADDITIVE_ROW = 1.5  # and each row beside its pairs
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
             backward=(2 + shape.additive) * matrix,
         )
         .holds(cut.area, kept=(2 if wide else 1) * masked, forward=2 * masked)
-        .writes(matrix, (12 if cut.full else 20) + 3 * shape.additive)  # filling takes a mask too
+        .writes(matrix, (12 if cut.full else 20) + 3 * shape.additive + 3 * filled)
     )
     if not shape.dropped:
         return work
