@@ -525,6 +525,7 @@ def test_plan_prints_regions_and_a_forecast_for_each_scheme(command: Command) ->
     assert (code, err) == (0, "")
     lines = [line.split() for line in out.splitlines() if line]
     assert ["scheme", "peak", "memory", "s", "/", "epoch", "fits"] in lines
+    assert "A dense transformer of as many layers and heads: 88 MB" in out
     assert [line[0] for line in lines[-5:]] == ["fused", "sparse", "dual", "dense", "reference"]
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from m3dphormer.errors import UserNotice
 from m3dphormer.graph.load import Listed
 from m3dphormer.training import Plan, Summary
-from m3dphormer.training.forecast import plan_tables
+from m3dphormer.training.forecast import plan_tables, said
 
 if TYPE_CHECKING:
     from m3dphormer.training.study import Ended
@@ -82,6 +82,8 @@ def print_plan(found: Plan) -> None:
     if not found.schemes:
         console.print(f"{found.model} has no forecast.", highlight=False)
         return
+    dense = said(found.dense_transformer_bytes)
+    console.print(f"A dense transformer of as many layers and heads: {dense}", highlight=False)
     for title, rows in plan_tables(found).items():
         console.print(f"\n{title}", highlight=False)
         console.print(as_table(rows))

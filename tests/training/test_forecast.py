@@ -49,6 +49,15 @@ def test_more_layers_and_wider_states_take_more() -> None:
             assert larger[scheme].seconds_per_epoch > small[scheme].seconds_per_epoch
 
 
+def test_the_papers_dense_transformer_comes_out_of_the_plan() -> None:
+    at = {
+        layers: make_plan("hierarchy", settings={"layers": layers, "heads": 2}) for layers in (2, 4)
+    }
+    nodes, said = load("hierarchy").num_nodes, at[2].dense_transformer_bytes
+    assert round(said * (19_717 / nodes) ** 2 / 1e9) == 21  # on as many nodes as PubMed's
+    assert at[4].dense_transformer_bytes > said
+
+
 def test_planning_leaves_the_random_numbers_alone() -> None:
     before = torch.get_rng_state()
     make_plan("hierarchy")

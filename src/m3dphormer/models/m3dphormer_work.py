@@ -77,7 +77,7 @@ def _data(data: Data) -> Work:
     """The graph as it was loaded and as it is trained on; while it is read there is one more."""
     tensors = [value for _, value in data if isinstance(value, Tensor)]
     once = sum(value.numel() * value.element_size() for value in tensors)
-    return Work(index=2 * once, forward=once)
+    return Work(index=2 * once).holds(once, forward=once)
 
 
 def _weights(network: Network) -> Work:
@@ -89,60 +89,56 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
     """X W + b and what follows it; X is sparse where that is faster."""
     nodes, features = data.x.shape
     rows, virtual = network.layout.total, network.layout.total - nodes
+    state = network.state
     if not by_structure:
-        kept = 2 * network.state if network.skip else 0
-        return Work(
+        kept = 2 * state if network.skip else 0
+        work = Work(
             index=NUMBER * rows * features,
-            kept=kept,
-            forward=kept + 2 * network.state,
-            backward=2 * network.state,
             flops=0.75 * STEP * rows * features * network.width,
             calls=40,
-        ).writes(network.state, 12)
+        ).writes(state, 12)
+        return work.holds(state, kept=kept, forward=kept + 2 * state, backward=2 * state)
     nnz = int(data.x.count_nonzero())
     density = nnz / max(data.x.numel(), 1)
     sparse, columns = density < inputs.SPARSE_FORWARD, density < inputs.SPARSE_BACKWARD
     built = virtual * features < inputs.MEANS_FROM * nodes
     means = NUMBER * virtual * features if built else 2 * (INDEX + NUMBER) * 2 * nodes
     dense = (not sparse) * 2 + (not columns)
-    return Work(
+    work = Work(
         index=(sparse + columns) * (INDEX + NUMBER) * nnz + means,
-        forward=2 * network.state,
-        backward=2 * network.state,
         flops=2 * dense * nodes * features * network.width,
         warm=NUMBER * (2 * sparse + columns) * nnz * network.width,
         calls=40,
-    ).writes(network.state, 8)
+    ).writes(state, 8)
+    return work.holds(state, forward=2 * state, backward=2 * state)
 
 
 def _plain_layer(network: Network, scheme: str, *, first: bool) -> list[Work]:
     """Norm, gates and residual; each expert; what twins add; the gated sum; its FFN."""
     state, count = network.state, len(network.experts)
     products = STEP * network.rows * network.width * (network.width + count)
-    start = Work(
-        kept=3 * state, forward=5 * state, backward=4 * state, flops=products, calls=40
-    ).writes(state, 26)
-    parts = [start]
+    start = Work(flops=products, calls=40).writes(state, 26)
+    parts = [start.holds(state, kept=3 * state, forward=5 * state, backward=4 * state)]
     for expert in network.experts:
         parts.append(_plain_expert(network, expert, scheme))
         attention = planner.scheme_works(scheme, expert.mask, expert.shape)
         parts += attention if first else [planner.without_index(work) for work in attention]
     kept = (1 + network.dropped) * state
-    end = Work(kept=kept, forward=kept + 3 * state, backward=(count + 2) * state, calls=30)
-    return [*parts, *_twins(network), end.writes(state, 16 + 6 * count), *_ffn(network)]
+    end = Work(calls=30).writes(state, 16 + 6 * count)
+    end = end.holds(state, kept=kept, forward=kept + 3 * state, backward=(count + 2) * state)
+    return [*parts, *_twins(network), end, *_ffn(network)]
 
 
 def _plain_expert(network: Network, expert: Expert, scheme: str) -> Work:
-    """Projections and the answer."""
+    """Projections and the answer; what is freed of these lies between what the attention keeps."""
+    state, additive = network.state, expert.shape.additive
     copies = {"dense": 1, "reference": 6}.get(scheme, 0)  # scaled queries; all three in float64
-    kept = (expert.projections + 1 + copies) * network.state
-    return Work(
-        kept=kept,
-        forward=kept,
-        backward=2 * network.state,
-        flops=STEP * expert.projections * network.rows * network.width**2,
-        calls=50,
-    ).writes(network.state, 5 * expert.projections + 4)
+    held = (expert.projections + 1 + copies) * state
+    selected = scheme in ("sparse", "dual")  # of each pair, in tensors of the attention's own
+    kept = (1 + additive) * state if selected else held - (1 + additive) * state
+    work = Work(flops=STEP * expert.projections * network.rows * network.width**2, calls=50)
+    work = work.writes(state, 5 * expert.projections + 4).leaves(state, held - kept)
+    return work.holds(state, kept=kept, forward=held, backward=2 * state)
 
 
 def _twins(network: Network) -> list[Work]:
@@ -152,8 +148,12 @@ def _twins(network: Network) -> list[Work]:
     heads = max(expert.shape.heads for expert in network.experts)
     scored = NUMBER * network.twins * heads * network.layout.classes  # [n, H, C]
     twins = NUMBER * network.twins * network.width  # [n, hidden]
-    kept = 4 * scored + 8 * twins + network.state
-    work = Work(kept=kept, forward=kept + 2 * scored, backward=2 * scored + 4 * twins, calls=120)
+    work = (
+        Work(calls=120)
+        .holds(scored, kept=4 * scored, forward=6 * scored, backward=2 * scored)
+        .holds(twins, kept=8 * twins, forward=8 * twins, backward=4 * twins)
+        .holds(network.state, kept=network.state, forward=network.state)
+    )
     return [work.writes(scored, 12).writes(twins, 24).writes(network.state, 4)]
 
 
@@ -162,13 +162,11 @@ def _ffn(network: Network) -> list[Work]:
     if not network.ffn:
         return []
     state = network.state
-    kept = (7 + network.dropped) * state  # [T, 4 hidden] once, after ReLU
-    work = Work(
-        kept=kept,
-        forward=kept + 4 * state,
-        backward=9 * state,
-        flops=8 * STEP * network.rows * network.width**2,
-        calls=60,
+    kept = (3 + network.dropped) * state
+    work = (
+        Work(flops=8 * STEP * network.rows * network.width**2, calls=60)
+        .holds(4 * state, kept=4 * state, forward=8 * state, backward=8 * state)  # after ReLU
+        .holds(state, kept=kept, forward=kept, backward=state)
     )
     return [work.writes(4 * state, 6).writes(state, 18)]
 
@@ -177,17 +175,13 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     """The same by the forms of ``attention/structure``; ``again``: its insides are recomputed."""
     state, count = network.state, len(network.experts)
     products = STEP * network.layout.total * network.width * (network.width + count)
-    parts = [
-        Work(
-            kept=2 * state, forward=3 * state, backward=3 * state, flops=products, calls=50
-        ).writes(state, 12)
-    ]
+    start = Work(flops=products, calls=50).writes(state, 12)
+    parts = [start.holds(state, kept=2 * state, forward=3 * state, backward=3 * state)]
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)
         parts.append(work if first else planner.without_index(work))
-    parts.append(
-        Work(forward=2 * state, backward=(count + 2) * state, calls=50).writes(state, 3 + count)
-    )
+    end = Work(calls=50).writes(state, 3 + count)
+    parts.append(end.holds(state, forward=2 * state, backward=(count + 2) * state))
     parts += _ffn(network)
     return [planner.recomputed_work(parts, state)] if again else parts
 
@@ -195,15 +189,16 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
 def _end(network: Network) -> Work:
     """Readout, classifier, loss, probabilities."""
     logits = NUMBER * network.layout.total * network.classes
-    return Work(
-        kept=network.state + logits,
-        forward=network.state + 4 * logits,
-        backward=network.state + 3 * logits,
-        flops=STEP * network.layout.total * network.width * network.classes,
-        calls=170,
+    state = network.state
+    work = Work(
+        flops=STEP * network.layout.total * network.width * network.classes, calls=170
     ).writes(logits, 12)
+    return work.holds(
+        state, kept=state + logits, forward=state + 4 * logits, backward=state + 3 * logits
+    )
 
 
 def _remembered(data: Data) -> Work:
     """After the last epoch the centroids of the clusters, from a copy of the features."""
-    return Work(forward=NUMBER * data.x.numel())
+    copy = NUMBER * data.x.numel()
+    return Work().holds(copy, forward=copy)

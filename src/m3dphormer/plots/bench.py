@@ -52,7 +52,8 @@ def bench_figure(table: pd.DataFrame, ours: str) -> Figure:
 
 
 def _ratios(ax: Axes, chosen: pd.DataFrame, column: str, ours: str) -> None:
-    groups = list(chosen.groupby(["graph", "kind"], dropna=False, sort=False))
+    setting = [name for name in ("graph", "kind") if name in chosen]  # epochs have no kind
+    groups = list(chosen.groupby(setting, dropna=False, sort=False))
     for place, (_, rows) in enumerate(groups):
         base = rows.loc[rows["scheme"] == ours, column].iloc[0]
         others = rows[rows["scheme"] != ours]

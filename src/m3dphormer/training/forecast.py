@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from m3dphormer.attention import DEFAULT_SCHEME, SCHEMES
 from m3dphormer.attention.planner import (
     PlannedRegion,
+    Rates,
     Work,
     available_memory,
     machine_rates,
@@ -23,6 +24,7 @@ from m3dphormer.attention.planner import (
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, load
 from m3dphormer.models import Model, ModelConfig, model_type
+from m3dphormer.theory.cost import dense_transformer_bytes
 from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 
@@ -46,7 +48,12 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the masks are computed, and a forecast for each scheme; none for a model without."""
+    """How the masks are computed, and a forecast for each scheme; none for a model without.
+
+    Args:
+        dense_transformer_bytes: For comparison, what one dense mask of as many layers and heads
+            takes in plain PyTorch, as the paper's introduction counts it.
+    """
 
     dataset: str
     model: str
@@ -54,6 +61,7 @@ class Plan:
     schemes: dict[str, Forecast]
     regions: list[PlannedRegion]
     recipe: str | None
+    dense_transformer_bytes: int
 
 
 def plan(
@@ -63,6 +71,7 @@ def plan(
     recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     root: str | None = None,
+    rates: Rates | None = None,
 ) -> Plan:
     """Plan and forecast of training a model on a graph; nothing is trained.
 
@@ -71,6 +80,7 @@ def plan(
         recipe: As for ``train``.
         settings: Settings of the model and of training, above those of the recipe.
         root: Where raw benchmark files lie.
+        rates: How fast the machine is, where it is not to be measured.
     """
     found = find_recipe(recipe, model, dataset if isinstance(dataset, str) else "")
     config, _ = resolve(model, {**found.settings, **(settings or {})})
@@ -81,9 +91,11 @@ def plan(
     for scheme in SCHEMES:
         works = network.works(graph, data, scheme)
         if works is not None:
-            most = _bytes(works)
-            schemes[scheme] = Forecast(most, seconds(works, machine_rates()), most <= free)
-    return Plan(data.name, model, free, schemes, network.regions(graph), found.name)
+            most, taken = _bytes(works), seconds(works, rates or machine_rates())
+            schemes[scheme] = Forecast(most, taken, most <= free)
+    sizes = {name: getattr(config, name, 1) for name in ("layers", "heads")}
+    dense = dense_transformer_bytes(int(data.num_nodes), **sizes)
+    return Plan(data.name, model, free, schemes, network.regions(graph), found.name, dense)
 
 
 def plan_tables(found: Plan) -> dict[str, pd.DataFrame]:
@@ -92,7 +104,7 @@ def plan_tables(found: Plan) -> dict[str, pd.DataFrame]:
     schemes = [
         {
             "scheme": name,
-            "peak memory": _said(forecast.peak_bytes),
+            "peak memory": said(forecast.peak_bytes),
             "s / epoch": forecast.seconds_per_epoch,
             "fits": "yes" if forecast.fits else "no",
         }
@@ -139,8 +151,8 @@ def check_fits(model: str, config: ModelConfig, data: Data) -> None:
         "Take a smaller graph or a larger machine",
     )
     raise UserError(
-        f"{model} on {data.name} with scheme {scheme} would need {_said(needed)} of memory, "
-        f"{_said(free)} are available. {smaller}, or --force to start anyway."
+        f"{model} on {data.name} with scheme {scheme} would need {said(needed)} of memory, "
+        f"{said(free)} are available. {smaller}, or --force to start anyway."
     )
 
 
@@ -180,5 +192,6 @@ def _built(model: str, config: ModelConfig, data: Data) -> tuple[Model, Any]:
     return network, network.prepare(data)
 
 
-def _said(number: float) -> str:
+def said(number: float) -> str:
+    """A number of bytes for people."""
     return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

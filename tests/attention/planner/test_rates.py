@@ -37,3 +37,9 @@ def test_a_file_that_is_no_good_is_measured_anew(
     path.write_text(text)
     assert machine_rates().gemm > 0
     assert path.read_text() != text
+
+
+def test_the_rates_of_a_time_lie_between_those_at_its_ends() -> None:
+    slow = rates.Rates(1.0, 1.0, 1.0, 1.0, 1.0, 4.0)
+    fast = rates.Rates(4.0, 4.0, 4.0, 4.0, 4.0, 1.0)
+    assert rates.between(slow, fast) == rates.Rates(2.0, 2.0, 2.0, 2.0, 2.0, 2.0)

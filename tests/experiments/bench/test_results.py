@@ -91,3 +91,9 @@ def test_every_rival_has_a_colour(tmp_path: Path) -> None:
     rows = pd.DataFrame([{**first, "kind": None, "scheme": name} for name in EPOCHS])
     save_bench(rows, tmp_path, command="m3dphormer bench")
     assert (tmp_path / "bench.png").exists()
+
+
+def test_epochs_alone_have_a_figure(tmp_path: Path) -> None:
+    first = {"part": "epochs", "graph": "cora", "heap": "default", "threads": 2, "median": 1.0}
+    save_bench(pd.DataFrame([{**first, "scheme": name} for name in EPOCHS]), tmp_path, command="m")
+    assert (tmp_path / "bench.png").exists()

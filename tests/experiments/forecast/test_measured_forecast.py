@@ -6,7 +6,7 @@ import pytest
 
 from m3dphormer.attention import SCHEMES
 from m3dphormer.attention.planner import rates
-from m3dphormer.experiments.forecast import compare, suite
+from m3dphormer.experiments.forecast import again, compare, suite
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +41,9 @@ def test_the_rates_are_measured_anew_for_each_case(
     compare("hierarchy", "fused", None)
     compare("hierarchy", "sparse", None)
     assert len(times) == 2
+
+
+def test_a_forecast_made_again_keeps_what_was_measured() -> None:
+    row = compare("hierarchy", "sparse", None)
+    stale = {**row, "forecast_mb": 0.0, "memory_off": -1.0, "forecast_seconds": 0.0}
+    assert again(stale, None) == pytest.approx(row)

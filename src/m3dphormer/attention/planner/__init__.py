@@ -1,7 +1,7 @@
 """Before a run: what is computed how, what it holds and how long it takes."""
 
 from m3dphormer.attention.planner.forms import structured_work
-from m3dphormer.attention.planner.rates import Rates, machine_rates
+from m3dphormer.attention.planner.rates import Rates, between, machine_rates
 from m3dphormer.attention.planner.regions import PlannedRegion, plan_mask
 from m3dphormer.attention.planner.room import available_memory
 from m3dphormer.attention.planner.schemes import Shape, scheme_works
@@ -20,6 +20,7 @@ __all__ = [
     "Shape",
     "Work",
     "available_memory",
+    "between",
     "machine_rates",
     "peak",
     "plan_mask",

@@ -11,8 +11,8 @@ from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import Weights, narrowed
 from m3dphormer.masks import Mask
 
-STAR_ROW = 6  # pairs of fused dot products that take as long as a member of a star
-CLASS_ROW, CLASS = 3, 0.5  # and as long as a node that sees class nodes, and each of these
+STAR_ROW = 2.7  # pairs of fused dot products that take as long as a member of a star
+CLASS_ROW, CLASS = 2, 0.5  # and as long as a node that sees class nodes, and each of these
 STEP = 8  # flops a multiplication in a product, forward twice (once to evaluate) and backward
 
 
@@ -26,12 +26,8 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, calls: int) -> Work:
     rows = narrowed(mask).layout.total
     state = NUMBER * rows * shape.width
     kept = (projections + 1) * state
-    own = Work(
-        kept=kept,
-        forward=kept,
-        flops=STEP * projections * rows * shape.width**2,
-        calls=calls,
-    ).writes(state, 4 * projections + 3)
+    own = Work(flops=STEP * projections * rows * shape.width**2, calls=calls)
+    own = own.holds(state, kept=kept, forward=kept).writes(state, 4 * projections + 3)
     return together(own, fused_work(mask, rows, shape))
 
 
@@ -44,7 +40,7 @@ def _by_star(mask: Mask, shape: Shape) -> Work:
 def _by_degrees(mask: Mask, shape: Shape) -> Work:
     """Values, and the answer once more, scaled."""
     scaled = NUMBER * narrowed(mask).layout.total * shape.width
-    return together(_by_rows(mask, shape, 1, calls=120), Work(kept=scaled, forward=scaled))
+    return _by_rows(mask, shape, 1, calls=120).holds(scaled, kept=scaled, forward=scaled)
 
 
 def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
@@ -53,14 +49,13 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
     state, scores = (NUMBER * nodes * n for n in (shape.width, shape.heads * classes))
     kept = (1 + queries) * state + scores
     outputs = shape.width + classes if queries else shape.heads * classes
-    return Work(
-        kept=kept,
-        forward=kept + scores,
-        backward=scores + queries * state,
+    work = Work(
         flops=STEP * nodes * shape.width * (outputs + classes),
         attended=nodes * (CLASS_ROW + CLASS * classes) * shape.width,
         calls=260,
     ).writes(state, 3 + 4 * queries)
+    backward = scores + queries * state
+    return work.holds(state, kept=kept, forward=kept + scores, backward=backward)
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {

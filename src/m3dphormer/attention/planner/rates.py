@@ -62,6 +62,12 @@ def machine_rates(*, anew: bool = False) -> Rates:
     return known
 
 
+def between(before: Rates, after: Rates) -> Rates:
+    """The rates of a time, from those at its start and its end."""
+    first, last = asdict(before), asdict(after)
+    return Rates(**{name: (first[name] * last[name]) ** 0.5 for name in first})
+
+
 def measure_rates() -> Rates:
     """Measure now; the random numbers of the caller are left alone."""
     draw = torch.Generator().manual_seed(0)

@@ -20,8 +20,8 @@ HASH_HELD = 25  # bytes an entry at the height of Dropout.scale: int64, two floa
 HASHED = 8  # bytes of a hash
 HASH_WRITTEN = 125  # bytes an entry that it writes: a dozen int64 operators and three of floats
 INDEX = 8  # bytes of a row number
-ADDITIVE_PAIR = 0.27  # of a dot product's time that a pair takes in the additive kernel,
-ADDITIVE_ROW = 3.5  # and each row beside its pairs
+ADDITIVE_PAIR = 0.3  # of a dot product's time that a pair takes in the additive kernel,
+ADDITIVE_ROW = 1.5  # and each row beside its pairs
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,21 @@ def sparse_work(cut: Cut, shape: Shape) -> Work:
     gathered = NUMBER * cut.nnz * shape.width  # [m, H, d_h]
     scored = NUMBER * cut.nnz * shape.heads  # [m, H]
     selected = 2 if shape.additive else 4  # messages and v, or these and q and k of each pair
-    scores = (4 if shape.additive else 3) + shape.dropped
-    kept = selected * gathered + scores * scored
-    hashed = HASH_HELD / NUMBER * scored if shape.dropped else 0.0
-    work = Work(
-        kept=kept,
-        forward=kept + max(0.0, hashed - 2 * gathered),  # hashed before values are gathered
-        backward=2 * gathered,
-        scattered=cut.nnz * shape.width * (3 if shape.additive else 5),
-        calls=95,
+    kept = selected * gathered
+    scores = ((4 if shape.additive else 3) + shape.dropped) * scored
+    work = (
+        Work(scattered=cut.nnz * shape.width * (3 if shape.additive else 5), calls=95)
+        .holds(gathered, kept=kept, forward=kept, backward=2 * gathered)
+        .holds(scored, kept=scores, forward=scores, backward=3 * scored)
+        .writes(gathered, 7 if shape.additive else 15)
+        .writes(scored, 24)
     )
-    work = work.writes(gathered, 7 if shape.additive else 15).writes(scored, 24)
-    return work.writes(2 * scored, HASH_WRITTEN / 8) if shape.dropped else work
+    if not shape.dropped:
+        return work
+    hashed = HASH_HELD / NUMBER * scored
+    if 2 * scored < FRESH_FROM and gathered < FRESH_FROM:
+        hashed = max(0.0, hashed - 2 * gathered)  # hashed before values are gathered
+    return work.holds(2 * scored, forward=hashed).writes(2 * scored, HASH_WRITTEN / HASHED)
 
 
 def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
@@ -66,21 +69,24 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
     before = matrix if shape.additive else 0.0  # what LeakyReLU keeps
     filled = wide or cut.gaps  # the weights once more, with 0 for who sees nobody
     weights = 3 if shape.dropped else 1 + filled
-    kept = weights * matrix + before + (2 if wide else 1) * masked
-    first = (2 + filled) * matrix + before + 2 * masked  # while dropout is drawn
-    forward = first + (HASH_HELD * entries if shape.dropped else matrix)
-    # Under glibc's limit all of it comes from the heap, where what is kept of this attention cuts
-    # the room of its longer integers into holes that are too small for those of the next.
-    holes = forward - kept if shape.dropped and HASHED * entries < FRESH_FROM else 0.0
-    work = Work(
-        kept=kept,
-        forward=forward,
-        backward=(2 + shape.additive) * matrix,
-        holes=holes,
-        flops=16 * cut.area * shape.width * (2 if wide else 1),
-        calls=70,
-    ).writes(matrix, (12 if cut.full else 20) + 3 * shape.additive)  # filling takes a mask as well
-    return work.writes(2 * NUMBER * entries, HASH_WRITTEN / 8) if shape.dropped else work
+    first = (2 + filled) * matrix + before  # while dropout is drawn
+    work = (
+        Work(flops=16 * cut.area * shape.width * (2 if wide else 1), calls=70)
+        .holds(
+            matrix,
+            kept=weights * matrix + before,
+            forward=first if shape.dropped else first + matrix,
+            backward=(2 + shape.additive) * matrix,
+        )
+        .holds(cut.area, kept=(2 if wide else 1) * masked, forward=2 * masked)
+        .writes(matrix, (12 if cut.full else 20) + 3 * shape.additive + 3 * filled)
+    )
+    if not shape.dropped:
+        return work
+    hashes = HASHED * entries
+    work = work.holds(hashes, forward=HASH_HELD * entries).writes(hashes, HASH_WRITTEN / HASHED)
+    # Weights in float64 are as long as a hash, and fit into none of its holes either.
+    return work.leaves(hashes, work.heap.forward - work.heap.kept + wide * matrix)
 
 
 def fused_work(mask: Mask, rows: int, shape: Shape) -> Work:
@@ -94,21 +100,19 @@ def fused_work(mask: Mask, rows: int, shape: Shape) -> Work:
     pairs = ADDITIVE_PAIR * mask.nnz + ADDITIVE_ROW * rows if shape.additive else mask.nnz
     work = Work(
         index=INDEX * 4 * mask.nnz,
-        kept=per_head,
-        forward=per_head,
-        backward=given + per_head,
         attended=pairs * shape.width,
         calls=40,
-    )
+    ).holds(state, kept=per_head, forward=per_head, backward=given + per_head)
     if not complete or mask.nnz <= LISTED:
         return work
-    slab = INDEX * 2 * LISTED
-    slabs = Work(
-        forward=2 * slab + state,  # one is still there while the next is listed
-        backward=2 * slab + given,
-        calls=40 * mask.nnz / LISTED,
+    slab, times = INDEX * 2 * LISTED, mask.nnz / LISTED
+    slabs = (  # one is still there while the next is listed
+        Work(calls=40 * times)
+        .holds(slab, forward=2 * slab, backward=2 * slab)
+        .holds(state, forward=state, backward=given)
+        .writes(slab, 3 * times)
     )
-    return together(replace(work, index=0.0), slabs.writes(slab, 3 * mask.nnz / LISTED))
+    return together(replace(work, index=0.0), slabs)
 
 
 def _complete_work(cut: Cut, shape: Shape) -> Work:
@@ -116,13 +120,9 @@ def _complete_work(cut: Cut, shape: Shape) -> Work:
     queries, keys = (NUMBER * rows * shape.width for rows in cut.shape)
     per_head = NUMBER * cut.shape[0] * shape.heads
     kept = 2 * queries + 2 * keys + per_head
-    return Work(
-        kept=kept,
-        forward=kept + queries,
-        backward=2 * queries + 2 * (1 + parts_of(shape.heads)) * keys,
-        flops=18 * cut.area * shape.width,
-        calls=40,
-    ).writes(queries, 8)
+    work = Work(flops=18 * cut.area * shape.width, calls=40).writes(queries, 8)
+    backward = 2 * queries + 2 * (1 + parts_of(shape.heads)) * keys
+    return work.holds(max(queries, keys), kept=kept, forward=kept + queries, backward=backward)
 
 
 def scheme_works(scheme: str, mask: Mask, shape: Shape) -> list[Work]:

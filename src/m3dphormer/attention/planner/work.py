@@ -8,7 +8,27 @@ from dataclasses import dataclass, fields, replace
 from m3dphormer.attention.planner.rates import FRESH_FROM, Rates
 
 NUMBER = 4  # bytes of a float32
-HEAP = 1.2  # bytes that glibc's heap takes for each byte of tensors that come and go in it
+HEAP = 1.3  # bytes of glibc's heap for each that is counted: gradients stay in it here and there
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes of tensors in a training step.
+
+    Args:
+        kept: What the forward pass leaves for the backward pass.
+        forward: Most at once in the forward pass, what is kept included.
+        backward: What the backward pass needs beside what is kept.
+    """
+
+    kept: float = 0.0
+    forward: float = 0.0
+    backward: float = 0.0
+
+    def __add__(self, other: Held) -> Held:
+        return Held(
+            self.kept + other.kept, self.forward + other.forward, self.backward + other.backward
+        )
 
 
 @dataclass(frozen=True)
@@ -17,22 +37,20 @@ class Work:
 
     Args:
         index: Bytes that stay for the whole run.
-        kept: Bytes that the forward pass leaves for the backward pass.
-        forward: Most bytes at once in the forward pass, what is kept included.
-        backward: Bytes that the backward pass needs beside what is kept.
-        holes: Bytes of short-lived tensors whose room in the heap is not used again.
+        heap: What it holds in tensors so small that glibc keeps their room.
+        mapped: What it holds in larger ones, which the system gives and takes back.
+        holes: Bytes of the heap that were freed between others that are kept. glibc aligns a tensor
+            in more room than it takes: in the hole of one of its own size it finds no place.
         flops: Of matrix products.
         attended: Pairs x width of fused dot products, or what takes as long.
         scattered: Numbers that are added up by row.
         warm, fresh: Bytes written to memory that the process had, or has to ask for.
         calls: Operators of torch.
-        tensor: Bytes of its largest tensor.
     """
 
     index: float = 0.0
-    kept: float = 0.0
-    forward: float = 0.0
-    backward: float = 0.0
+    heap: Held = Held()
+    mapped: Held = Held()
     holes: float = 0.0
     flops: float = 0.0
     attended: float = 0.0
@@ -40,35 +58,59 @@ class Work:
     warm: float = 0.0
     fresh: float = 0.0
     calls: float = 0.0
-    tensor: float = 0.0
+
+    def holds(
+        self, tensor: float, *, kept: float = 0.0, forward: float = 0.0, backward: float = 0.0
+    ) -> Work:
+        """The same with so many bytes more, in tensors of ``tensor`` bytes."""
+        more = Held(kept, forward, backward)
+        if tensor < FRESH_FROM:
+            return replace(self, heap=self.heap + more)
+        return replace(self, mapped=self.mapped + more)
+
+    def leaves(self, tensor: float, freed: float) -> Work:
+        """The same with holes left by tensors of ``tensor`` bytes; larger ones leave none."""
+        return replace(self, holes=self.holes + freed) if tensor < FRESH_FROM else self
 
     def writes(self, tensor: float, times: float) -> Work:
         """The same with ``times`` tensors of ``tensor`` bytes written."""
-        kind = "warm" if tensor < FRESH_FROM else "fresh"
-        written = {kind: getattr(self, kind) + times * tensor}
-        return replace(self, tensor=max(self.tensor, tensor), **written)
+        if tensor < FRESH_FROM:
+            return replace(self, warm=self.warm + times * tensor)
+        return replace(self, fresh=self.fresh + times * tensor)
 
     @property
-    def overhead(self) -> float:
-        """Bytes for each byte held: larger tensors are the system's, page by page."""
-        return HEAP if self.tensor < FRESH_FROM else 1.0
+    def kept(self) -> float:
+        """Bytes that the forward pass leaves for the backward pass."""
+        return self.heap.kept + self.mapped.kept
 
 
 def together(*works: Work) -> Work:
     """Parts that are alive at the same time, as one."""
-    names = {field.name for field in fields(Work)} - {"tensor"}
-    sums = {name: sum(getattr(work, name) for work in works) for name in names}
-    return Work(**sums, tensor=max(work.tensor for work in works))
+    first, *others = works
+    for work in others:
+        names = [field.name for field in fields(Work)]
+        first = Work(**{name: getattr(first, name) + getattr(work, name) for name in names})
+    return first
 
 
 def peak(works: Sequence[Work]) -> float:
-    """Most bytes at once, of parts that follow each other forward and then backward."""
+    """Most bytes at once, of parts that follow each other forward and then backward.
+
+    The heap stays as large as it ever was, so that its height and that of the mapped tensors add
+    up, whenever each is reached.
+    """
+    holes = [work.holes for work in works]
+    heap = HEAP * highest([work.heap for work in works], holes)
+    return heap + highest([work.mapped for work in works]) + sum(work.index for work in works)
+
+
+def highest(held: Sequence[Held], holes: Sequence[float] = ()) -> float:
+    """Most bytes at once, with the holes that the parts leave behind."""
     kept = high = 0.0
-    for work in works:
-        most = max(work.forward, work.kept + work.backward)
-        high = max(high, kept + work.overhead * most)
-        kept += work.overhead * work.kept + work.holes
-    return high + sum(work.index for work in works)
+    for i, part in enumerate(held):
+        high = max(high, kept + part.forward, kept + part.kept + part.backward)
+        kept += part.kept + (holes[i] if holes else 0.0)
+    return high
 
 
 def seconds(works: Iterable[Work], rates: Rates) -> float:
@@ -92,15 +134,15 @@ def without_index(work: Work) -> Work:
 def recomputed_work(works: Sequence[Work], state: float) -> Work:
     """Parts of which only the state at their start is kept, and which are run once more."""
     whole, again = together(*works), 4 / 3  # forward, backward, evaluation; and forward
-    most = (peak(works) - whole.index) / whole.overhead
-    return replace(
+    heap, mapped = (highest([getattr(w, name) for w in works]) for name in ("heap", "mapped"))
+    bare = replace(
         whole,
-        kept=state,
-        forward=most,
-        backward=most,
+        heap=Held(0.0, heap, heap),
+        mapped=Held(0.0, mapped, mapped),
         flops=again * whole.flops,
         attended=again * whole.attended,
         warm=again * whole.warm,
         fresh=again * whole.fresh,
         calls=again * whole.calls,
     )
+    return bare.holds(state, kept=state)

@@ -5,55 +5,69 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from m3dphormer.attention.planner import machine_rates
+from m3dphormer.attention.planner import Rates, between, machine_rates
 from m3dphormer.errors import UserError
 from m3dphormer.experiments.bench.cases import shape_of
 from m3dphormer.training import plan
 from m3dphormer.training.forecast import Forecast
 from m3dphormer.training.recipes import NONE
 
-LONGEST = 20.0  # seconds an epoch past which a scheme is not measured
-LARGEST = 12e9  # bytes past which it is not
-PATIENCE = 10.0  # seconds for all epochs, but there are always three
-MOST = 30  # epochs
+LONGEST = 60.0  # seconds an epoch past which a scheme is not measured
+LARGEST = 10e9  # bytes past which it is not
+PATIENCE = 5.0  # seconds for all epochs, but there are always three
+MOST = 20  # epochs
+Row = dict[str, Any]
 
 
-def compare(graph: str, scheme: str, root: str | None) -> dict[str, Any]:
+def compare(graph: str, scheme: str, root: str | None) -> Row:
     """One row: what was said, what was measured, and by how much the forecast is off.
 
     At torch's number of threads; with one thread the times are the processor's, and others may use
-    the machine as well. The rates are measured anew, since it is not as fast at all times. Where a
-    run would take too long or too much, ``skipped`` says so instead.
+    the machine as well. The rates are measured before and after the run, since it is not as fast at
+    all times. Where a run would take too long or too much, ``skipped`` says so instead.
     """
-    threads = torch.get_num_threads()
-    machine_rates(anew=True)
-    settings = {**_settings(graph), "scheme": scheme}
-    said = plan(graph, recipe=NONE, settings=settings, root=root).schemes[scheme]
-    row = {
-        "graph": graph,
-        "threads": threads,
-        **settings,
-        "forecast_mb": round(said.peak_bytes / 1e6, 1),
-        "forecast_seconds": round(said.seconds_per_epoch, 5),
-        "skipped": _why_not(said),
-    }
-    if row["skipped"]:
-        return row
-    epochs = min(MOST, max(3, int(PATIENCE / said.seconds_per_epoch)))
-    task = {"graph": graph, "root": root, "threads": threads}
-    got = _run({**task, "settings": {**settings, "epochs": epochs}})
-    peak, taken = got["peak_bytes"], got["seconds_per_epoch"]
-    return {
-        **row,
-        "measured_mb": round(peak / 1e6, 1),
-        "memory_off": round(said.peak_bytes / peak - 1, 3),
-        "measured_seconds": round(taken, 5),
-        "time_off": round(said.seconds_per_epoch / taken - 1, 3),
-    }
+    threads, settings = torch.get_num_threads(), {**_settings(graph), "scheme": scheme}
+    rates = machine_rates(anew=True)
+    said = _said(graph, scheme, rates, root)
+    row = {"graph": graph, "threads": threads, **settings, "skipped": _why_not(said)}
+    if not row["skipped"]:
+        epochs = min(MOST, max(3, int(PATIENCE / said.seconds_per_epoch)))
+        task = {"graph": graph, "root": root, "threads": threads}
+        got = _run({**task, "settings": {**settings, "epochs": epochs}})
+        rates = between(rates, machine_rates(anew=True))
+        row["measured_mb"] = round(got["peak_bytes"] / 1e6, 1)
+        row["measured_seconds"] = round(got["seconds_per_epoch"], 5)
+    return again({**row, "rates": _text(rates)}, root)
+
+
+def again(row: Row, root: str | None) -> Row:
+    """A row with the forecast made anew, for a machine as fast as it was when it was measured."""
+    rates = Rates(**json.loads(row["rates"]))
+    return {**row, **_against(row, _said(row["graph"], row["scheme"], rates, root))}
+
+
+def _said(graph: str, scheme: str, rates: Rates, root: str | None) -> Forecast:
+    made = plan(graph, recipe=NONE, settings=_settings(graph), root=root, rates=rates)
+    return made.schemes[scheme]
+
+
+def _against(row: Row, said: Forecast) -> Row:
+    """The forecast, and how far it is from what was measured, if anything was."""
+    memory, taken = said.peak_bytes / 1e6, said.seconds_per_epoch
+    found: Row = {"forecast_mb": round(memory, 1), "forecast_seconds": round(taken, 5)}
+    if not row["skipped"]:
+        found["memory_off"] = round(memory / row["measured_mb"] - 1, 3)
+        found["time_off"] = round(taken / row["measured_seconds"] - 1, 3)
+    return found
+
+
+def _text(rates: Rates) -> str:
+    return json.dumps({name: float(f"{rate:.4g}") for name, rate in asdict(rates).items()})
 
 
 def _why_not(said: Forecast) -> str:
