@@ -117,7 +117,7 @@ def test_values_may_be_wider_than_queries(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("heads", [1, 2, 3])
 @pytest.mark.parametrize("p", [0.0, pytest.param(0.3, marks=needs_library)])
 @pytest.mark.usefixtures("threads")
-def test_the_bits_are_the_same_on_any_number_of_threads_and_twice(
+def test_the_bits_are_the_same_twice_and_where_the_kernels_are_ours_on_any_number_of_threads(
     heads: int, p: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_slabs(monkeypatch)
@@ -126,10 +126,14 @@ def test_the_bits_are_the_same_on_any_number_of_threads_and_twice(
     tensors = inputs(mask, heads, 33, torch.float32, "dot")
     torch.set_num_threads(1)
     once = run("dot", tensors, mask, "fused", p)
-    for number in (2, 2, 3, 5):
+    for number in (2, 3, 5):
         torch.set_num_threads(number)
-        again = run("dot", tensors, mask, "fused", p)
-        assert all(torch.equal(x, y) for x, y in zip(once, again, strict=True))
+        again, twice = (run("dot", tensors, mask, "fused", p) for _ in range(2))
+        assert all(torch.equal(x, y) for x, y in zip(again, twice, strict=True))
+        if p:
+            assert all(torch.equal(x, y) for x, y in zip(once, again, strict=True))
+        else:  # torch's own attention; the last bits of its products are MKL's to choose
+            torch.testing.assert_close(once, again)
 
 
 def test_views_give_what_their_copies_give() -> None:
