@@ -152,7 +152,7 @@ def _twins(network: Network) -> list[Work]:
         Work(calls=120)
         .holds(scored, kept=4 * scored, forward=6 * scored, backward=2 * scored)
         .holds(twins, kept=8 * twins, forward=8 * twins, backward=4 * twins)
-        .holds(network.state, kept=network.state, forward=network.state)
+        .holds(network.state, kept=3 * network.state, forward=3 * network.state)  # q, k and a sum
     )
     return [work.writes(scored, 12).writes(twins, 24).writes(network.state, 4)]
 

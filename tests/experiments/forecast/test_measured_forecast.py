@@ -17,7 +17,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_forecast_of_memory_is_within_a_fifth(scheme: str) -> None:
-    row = compare("hierarchy", scheme, None)
+    row = compare("digits", scheme, None)
     assert abs(row["forecast_mb"] - row["measured_mb"]) < 50 + 0.2 * row["measured_mb"]
     off = row["forecast_mb"] / row["measured_mb"] - 1
     assert row["memory_off"] == pytest.approx(off, abs=0.01)
