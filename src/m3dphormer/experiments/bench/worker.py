@@ -110,6 +110,8 @@ def _attention_step(
 
 
 def _attention_peak(name: str, kind: str, mask: Mask, heads: int, head_width: int) -> Row:
+    few = l2(cases.erdos_renyi(64))
+    _attention_step(name, kind, few, heads, head_width)()  # the code itself is loaded here
     small = rivals.inputs(kind, mask.layout.total, 1, 1)
     warm = rivals.build(name, kind, mask, 1, 1, cases.DROPOUT)
     torch.autograd.grad(warm(small, 0).sum(), small)  # index structures are made here
