@@ -121,7 +121,7 @@ INLINE void accumulate(T* acc, const T* tile_w, Table<T, D, H> Y, const Tile& ti
     const int64_t heads = Y.heads(), width = Y.width();
     for (int64_t c = 0; tile.opens && c < Y.stride(); ++c) acc[c] = 0;
     for (int j = 0; j < n; ++j) {
-        for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t h = 0; h < heads; ++h) {
         const T weight = w[j * heads + h], *theirs = Y.row(idx[j]) + h * width;
         T* mine = acc + h * width;
         int64_t c = 0;
