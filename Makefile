@@ -9,7 +9,7 @@ demo: .venv/installed
 	$(BIN)/m3dphormer train digits --seeds 3 --set epochs=100
 
 test: .venv/installed-dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports

@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from command import Command
 from runs import train_odd, train_plain
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -22,6 +23,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Keep tests out of the user's cache, and the user's folders out of the tests."""
     monkeypatch.setenv("M3DPHORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("M3DPHORMER_DATA", raising=False)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """``m3dphormer`` in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

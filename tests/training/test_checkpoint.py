@@ -34,7 +34,7 @@ def train(keeper: Keeper | None = None, norm: str = "rms") -> Fit:
     data = random_graph()
     torch.manual_seed(0)
     model = create_model("m3dphormer", data, hidden=8, clusters=4, norm=norm)
-    config = TrainConfig(lr=0.01, epochs=EPOCHS)
+    config = TrainConfig(lr=0.01, epochs=EPOCHS, schedule="cosine")
     return fit(model, model.prepare(data), data, config, "accuracy", keeper=keeper)
 
 

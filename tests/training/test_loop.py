@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from graphs import random_graph
 from m3dphormer.errors import UserError
 from m3dphormer.models import Model, ModelConfig, Phase, create_model
 from m3dphormer.training.loop import Fit, adam, fit, score
-from m3dphormer.training.settings import TrainConfig
+from m3dphormer.training.settings import TrainConfig, resolve
 
 
 def train(data: Data, epochs: int = 12, lr: float = 0.01, metric: str = "accuracy") -> Fit:
@@ -172,3 +173,33 @@ def test_groups_of_parameters_have_their_own_decay() -> None:
     model = TwoPhases(2, 2, ModelConfig())
     groups = adam(model, TrainConfig(weight_decay=0.1)).param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.2]
+
+
+def rates(config: TrainConfig) -> list[float]:
+    """The rate of every step, as the optimiser had it."""
+    data, seen = random_graph(), []
+    model = TwoPhases(data.num_features, 3, ModelConfig())
+    steps = torch.optim.Adam.step
+
+    def step(self: torch.optim.Adam, closure: None = None) -> None:
+        seen.append(self.param_groups[-1]["lr"])
+        steps(self, closure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", step)
+        fit(model, model.prepare(data), data, config, "accuracy")
+    return seen
+
+
+def test_the_rate_stays_or_falls_by_half_a_cosine() -> None:
+    assert set(rates(TrainConfig(lr=0.1, epochs=8))) == {0.1}
+    falling = rates(TrainConfig(lr=0.1, epochs=8, schedule="cosine"))[::2]  # two steps an epoch
+    assert falling[0] == 0.1
+    assert falling[4] == pytest.approx(0.05)
+    assert falling[7] == pytest.approx(0.1 * (1 + math.cos(math.pi * 7 / 8)) / 2)
+    assert falling == sorted(falling, reverse=True)
+
+
+def test_an_unknown_schedule_is_refused() -> None:
+    with pytest.raises(UserError, match="schedule"):
+        resolve("mlp", {"schedule": "linear"})

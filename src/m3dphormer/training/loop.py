@@ -160,6 +160,8 @@ def _step(
     """One epoch: the steps that the model asks for, one on all training nodes, then the scores."""
     model, number, losses = state.model, len(state.history) + 1, []
     _enter_phase(state, config)
+    for group in state.optimiser.param_groups:
+        group["lr"] = config.rate(number)
     model.train()
     for loss in model.losses(graph, data):
         losses.append(loss.item())

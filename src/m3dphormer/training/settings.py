@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from m3dphormer.models.settings import (
     between,
     either,
     make_config,
+    one_of,
     setting,
     setting_names,
 )
@@ -28,15 +30,23 @@ else:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Full batch, Adam, constant rate; the best validation epoch is kept.
+    """Full batch, Adam; the best validation epoch is kept.
 
+    ``schedule``: the rate stays "constant", as the paper's does, or falls to 0 by half a "cosine".
     ``patience``: stop after so many epochs without a better validation score.
     """
 
     lr: float = setting(0.001, between(0, 10), search=(5e-4, 1e-3, 5e-3))
     weight_decay: float = setting(0.0005, between(0, 10), search=(0.0, 1e-4, 5e-4, 1e-3, 5e-3))
     epochs: int = setting(200, at_least(1))
+    schedule: str = setting("constant", one_of("constant", "cosine"))
     patience: int | None = setting(None, either(at_least(1), Rule("None", lambda v: v is None)))
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 1."""
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * (epoch - 1) / self.epochs)) / 2
 
 
 def resolve(model: str, settings: Mapping[str, object]) -> tuple[ModelConfig, TrainConfig]:

@@ -70,6 +70,31 @@ def test_what_is_there_is_not_trained_again(trained: list[tuple[str, int]]) -> N
     assert trained == [("mowst", 0), ("mowst", 1)]
 
 
+def test_a_run_from_before_a_setting_was_there_counts_as_one_with_its_default(
+    trained: list[tuple[str, int]],
+) -> None:
+    run()
+    path = Path("compare/hierarchy/runs.csv")
+    path.write_text(path.read_text().replace('""schedule"": ""constant"", ', ""))
+    assert "schedule" not in path.read_text()
+    trained.clear()
+    run()
+    assert trained == []
+    run(models=("mowst",), settings={"schedule": "cosine"})
+    assert trained == [("mowst", 0), ("mowst", 1)]
+
+
+def test_a_run_with_a_setting_that_is_none_any_more_is_trained_again(
+    trained: list[tuple[str, int]],
+) -> None:
+    run(models=("mowst",))
+    path = Path("compare/hierarchy/runs.csv")
+    path.write_text(path.read_text().replace('""schedule""', '""warmth""'))
+    trained.clear()
+    run(models=("mowst",))
+    assert trained == [("mowst", 0), ("mowst", 1)]
+
+
 def test_ctrl_c_costs_one_run_at_most_and_the_same_call_goes_on(
     trained: list[tuple[str, int]],
 ) -> None:

@@ -151,6 +151,14 @@ def _resolved(model: str, recipe: str | None, given: Mapping[str, Any]) -> Plan:
     return Plan(model, recipe, given, settings_text({**asdict(config), **asdict(training)}))
 
 
+def _whole(model: str, settings: str) -> str | None:
+    """Settings of an earlier run as a plan has them: what was no setting then has its default."""
+    try:
+        return _resolved(model, None, json.loads(settings)).whole
+    except (UserError, ValueError):  # a setting that is none any more: another training
+        return None
+
+
 @dataclass(frozen=True)
 class Job:
     """What all models of a comparison share."""
@@ -171,9 +179,12 @@ class Job:
             "graph": self.data.graph_hash,
             "model": plan.model,
             "metric": self.metric,
-            "settings": plan.whole,
         }
-        rows = {row["seed"]: row for row in self.runs.read() if labels.items() <= row.items()}
+        rows = {
+            row["seed"]: row
+            for row in self.runs.read()
+            if labels.items() <= row.items() and _whole(plan.model, row["settings"]) == plan.whole
+        }
         missing = [seed for seed in range(seeds) if seed not in rows]
         if len(missing) < seeds:
             self.watch(f"{title}: {seeds - len(missing)} of {seeds} seeds are there already")
@@ -181,7 +192,8 @@ class Job:
             if "failed" in told:
                 notice(f"{plan.model} is left out: {told['failed']}")
                 break
-            row = {**labels, "recipe": plan.recipe, **dict.fromkeys(ORIGIN), **self.origin, **told}
+            used = {"recipe": plan.recipe, "settings": plan.whole}
+            row = {**labels, **used, **dict.fromkeys(ORIGIN), **self.origin, **told}
             self.runs.add(row)
             rows[told["seed"]] = row
             scores = f"test {told['test']:.2f}, validation {told['validation']:.2f}"

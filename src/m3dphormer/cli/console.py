@@ -1,4 +1,4 @@
-"""What the command prints: tables, summaries, notices; ``cli.py`` decides when."""
+"""What the command prints: tables, summaries, notices; the other files here decide when."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+"""A mistake of the user is one line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from command import TINY, Command, write_csv
+
+
+def test_an_experiment_that_is_not_there_is_told(command: Command) -> None:
+    code, _, err = command("reproduce", "tabel3")
+    assert code == 2
+    assert err == "m3dphormer: Unknown experiment 'tabel3'. Did you mean table3?\n"
+
+
+def test_python_m_is_the_same_command_and_no_traceback_reaches_the_user() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "m3dphormer", "train", "coar"], capture_output=True, text=True
+    )
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr == "m3dphormer: Unknown dataset 'coar'. Did you mean cora?\n"
+
+
+# Mistakes that people make: one clear line, exit code 2, nothing written.
+
+
+def make_mistake(kind: str) -> list[str]:
+    """Prepare a mistake and give the arguments that make it."""
+    graph = Path("graph")
+    write_csv(graph, more="\nn1,nobody" if kind == "edge to nowhere" else "")
+    text = (graph / "nodes.csv").read_text()
+    lines = text.splitlines()
+    data = Data(x=torch.randn(24, 2), edge_index=torch.randint(24, (2, 40)), y=torch.arange(24) % 3)
+
+    if kind == "nan feature":
+        lines[3] = "n2,z,nan,1.0"
+    elif kind == "infinite feature":
+        lines[3] = "n2,z,inf,1.0"
+    elif kind == "unequal features":
+        lines[3] = "n2,z,1.0"
+    elif kind == "no labels":
+        lines = [lines[0], *(f"n{i},,1,2" for i in range(24))]
+    elif kind == "one class":
+        lines = [lines[0], *(f"n{i},x,1,2" for i in range(24))]
+    elif kind == "empty graph":
+        lines = lines[:1]
+    elif kind == "class without training node":
+        split = ["train" if i % 3 else "test" for i in range(23)]
+        lines = [
+            "id,label,split,a",
+            *(f"n{i},{'xyz'[i % 3]},{part},1" for i, part in enumerate([*split, "val"])),
+        ]
+    (graph / "nodes.csv").write_text("\n".join(lines) + "\n")
+
+    if kind == "truncated npz":
+        np.savez("graph.npz", node_features=np.eye(24))
+        Path("graph.npz").write_bytes(Path("graph.npz").read_bytes()[:200])
+        return ["graph.npz"]
+    if kind == "foreign npz":
+        np.savez("graph.npz", weights=np.eye(24))
+        return ["graph.npz"]
+    if kind == "truncated pt":
+        torch.save(data, "graph.pt")
+        Path("graph.pt").write_bytes(Path("graph.pt").read_bytes()[:500])
+        return ["graph.pt"]
+    if kind == "foreign pt":
+        torch.save({"a": torch.ones(3)}, "graph.pt")
+        return ["graph.pt"]
+    if kind == "pickle that imports":
+        Path("graph.pt").write_bytes(pickle.dumps(Evil()))
+        return ["graph.pt"]
+    if kind == "binary csv":
+        (graph / "nodes.csv").write_bytes(bytes(range(256)))
+    return ["graph"]
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path("executed").touch, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("edge to nowhere", "edges.csv line 26: no node has the id 'nobody'"),
+        ("nan feature", "nodes.csv line 4: column 'a' of node 'n2' is empty, NaN or infinite"),
+        ("infinite feature", "nodes.csv line 4: column 'a' of node 'n2'"),
+        ("unequal features", "nodes.csv line 4: rows of unequal length: 3 cells"),
+        ("no labels", "no node has a label"),
+        ("one class", "all labels are 'x'"),
+        ("empty graph", "the graph is empty"),
+        ("class without training node", "class 'x' has no training node in the given split"),
+        ("truncated npz", "graph.npz is truncated or not an .npz file"),
+        ("foreign npz", "graph.npz has no node_labels"),
+        ("truncated pt", "graph.pt is truncated or not a PyG Data"),
+        ("foreign pt", "graph.pt holds a dict, not a PyG Data"),
+        ("pickle that imports", "graph.pt wants to import"),
+        ("binary csv", "nodes.csv is not UTF-8 text"),
+    ],
+)
+def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: str) -> None:
+    code, out, err = command("train", *make_mistake(kind), *TINY)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("m3dphormer: ")
+    assert words in err
+    assert not Path("runs").exists()
+    assert not Path("executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
+        (["train", "./nothing/here"], "No file or folder './nothing/here'"),
+        (["train", "graph.npz"], "No file or folder 'graph.npz'"),
+        (["train", "cora", "--root", "nowhere"], "nowhere does not exist"),
+        (["train", "digits", "--set", "clusters=5000"], "5000 clusters are more than"),
+        (["train", "digits", "--set", "heads=5"], "must divide hidden=64. Got 5"),
+        (["train", "digits", "--set", "hiden=5"], "'hiden'. Did you mean hidden"),
+        (["train", "digits", "--set", "dropout=2"], "must be a float in the range [0, 1). Got 2"),
+        (["train", "digits", "--set", "dropout"], "--set takes key=value. Got 'dropout'"),
+        (["train", "digits", "--recipe", "none.toml"], "none.toml cannot be read"),
+        (["train", "digits", "--import", "none.py"], "No file 'none.py' to import"),
+        (["train", "digits", "--model", "gcm"], "Unknown model 'gcm'"),
+        (["train", "digits", "--metric", "roc_auc"], "roc_auc needs two classes"),
+        (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),
+        (["train", "digits", "--seeds", "0"], "'seeds' parameter must be an int of at least 1"),
+        (["train", "digits", "--minutes", "0"], "'minutes' parameter must be a float above 0"),
+        (["train", "digits", "--patience", "0"], "must be an int of at least 1 or None. Got 0"),
+        (["train", "digits", "--seeds", "few"], "Invalid value for '--seeds'"),
+        (["audit", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
+        (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
+        (["audit", "digits", "--figure", "audit.txt"], "'audit.txt' must end in .png or .svg"),
+        (["audit", "digits", "--nodes", "no/nodes.csv"], "No folder 'no' to write"),
+        (["report", "nowhere"], "No run folder 'nowhere'; m3dphormer train makes one."),
+        (["report", "."], ". is not the folder of a run"),
+        (["report", ".", "--out", "report.pdf"], "'report.pdf' must end in .html"),
+        (["compare", "digits", "--models", "mowts,gcn-moe"], "'mowts'. Did you mean mowst"),
+        (["compare", "digits", "--models", ","], "There is no model to compare"),
+        (
+            ["compare", "digits", "--models", "mowst", "--set", "heads=2"],
+            "setting of mowst 'heads'",
+        ),
+        (["compare", "digits"], "Missing option '--models'"),
+        (["train"], "Missing argument"),
+        (["train", "digits", "--sede", "3"], "No such option: --sede"),
+        (["tarin"], "No such command 'tarin'"),
+    ],
+)
+def test_a_bad_command_is_one_line_and_exit_2(
+    command: Command, arguments: list[str], words: str
+) -> None:
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_graph_without_edges_trains_with_a_notice(command: Command) -> None:
+    write_csv(Path("graph"), edges="source,target\n")
+    code, _, err = command("train", "graph", *TINY)
+    assert code == 0
+    assert err.splitlines() == [
+        "notice: graph: the graph has no edges; only cluster and global attention see others."
+    ]
