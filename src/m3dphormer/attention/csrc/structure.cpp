@@ -3,6 +3,7 @@
 #include "few.h"
 #include "mix.h"
 #include "norm.h"
+#include "product.h"
 #include "skip.h"
 #include "star.h"
 
@@ -57,6 +58,21 @@
     with_width(width, [&](auto known) {                                                                               \
       norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, known, threads);              \
     });                                                                                                               \
+  }                                                                                                                   \
+  EXPORT(map_forward, type)(const TYPE* x, TYPE* const* weights, TYPE* const* biases, TYPE* const* outs,              \
+                            const int64_t* outputs, const int64_t* limits, int64_t count, int64_t rows,               \
+                            int64_t width, int64_t threads) {                                                         \
+    map_forward<TYPE>(x, {weights, biases, outs, outputs, limits, count}, rows, width, threads);                      \
+  }                                                                                                                   \
+  EXPORT(map_rows, type)(TYPE * grad_x, TYPE* const* weights, TYPE* const* grads, const int64_t* outputs,             \
+                         const int64_t* limits, int64_t count, int64_t rows, int64_t width, int64_t threads) {        \
+    map_rows<TYPE>(grad_x, {weights, nullptr, grads, outputs, limits, count}, rows, width, threads);                  \
+  }                                                                                                                   \
+  EXPORT(map_weights, type)(TYPE * by_map, TYPE * partial, const TYPE* x, TYPE* const* grads, const int64_t* outputs, \
+                            const int64_t* limits, int64_t count, int64_t spans, int64_t rows, int64_t width,         \
+                            int64_t threads) {                                                                        \
+    map_weights<TYPE>(by_map, partial, x, {nullptr, nullptr, grads, outputs, limits, count}, spans, rows, width,      \
+                      threads);                                                                                       \
   }                                                                                                                   \
   EXPORT(pool_forward, type)(TYPE * pooled, TYPE * kept, TYPE * lse, TYPE * states, const TYPE* z,                    \
                              const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads, int64_t width, DROP,   \

@@ -16,6 +16,7 @@
 #endif
 
 #define INLINE inline __attribute__((always_inline))
+#define M3D_HERE __attribute__((always_inline))  // of a lambda
 
 namespace {
 

@@ -17,7 +17,8 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure.few import attend_few
 from m3dphormer.attention.structure.forms import Answers, DotWeights, Form, by_head
 from m3dphormer.attention.structure.members import Members
-from m3dphormer.attention.structure.read import Pool, Read
+from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.read import Pool
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Block, Groups
 
@@ -63,7 +64,7 @@ def by_scores(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | N
         bias = keys @ weights.query.bias.view(weights.heads, -1, 1)  # [H, C, 1]
     classes = classes_of(mask)
     assert classes is not None
-    scores = Read(maps.flatten(0, 1), None if bias is None else bias.flatten(), classes.nodes)
+    scores = Map(maps.flatten(0, 1), None if bias is None else bias.flatten(), classes.nodes)
 
     def finish(read: list[Tensor]) -> Answers:
         given, *pooled = read
@@ -87,7 +88,7 @@ def by_queries(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | 
         return [(0, real.flatten(1)), (classes.first, _answer(weights, *pooled))]
 
     return Form(
-        [Read.of(weights.query, classes.nodes)], [_pool(weights, q, classes, dropout)], finish
+        [Map.of(weights.query, classes.nodes)], [_pool(weights, q, classes, dropout)], finish
     )
 
 

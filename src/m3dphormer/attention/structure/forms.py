@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from m3dphormer.attention.attend import attend, attend_additive
 from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.attention.gcn import attend_gcn
-from m3dphormer.attention.structure.read import Pool, Read
+from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.read import Pool
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
 
@@ -58,7 +59,7 @@ class Form:
         finish: From what these gave, in their order, to the expert's answers.
     """
 
-    reads: list[Read]
+    reads: list[Map]
     pools: list[Pool]
     finish: Callable[[list[Tensor]], Answers]
 
@@ -84,7 +85,7 @@ def plain_dot(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | N
         return [(0, attend(q, k, v, mask, **keywords(dropout)).flatten(1))]
 
     maps = (weights.query, weights.key, weights.value)
-    return Form([Read.of(linear, rows) for linear in maps], [], finish)
+    return Form([Map.of(linear, rows) for linear in maps], [], finish)
 
 
 def short_scores(
@@ -96,16 +97,16 @@ def short_scores(
     by_score = weights.score.weight.view(heads, -1, weights.score.in_features)  # [H, d_h, d]
     bias = None if weights.score.bias is None else weights.score.bias.view(heads, -1)
 
-    def short(vector: Tensor) -> Read:
+    def short(vector: Tensor) -> Map:
         constant = None if bias is None else (bias * vector).sum(1)
-        return Read((vector.unsqueeze(1) @ by_score).squeeze(1), constant, rows)  # [H, d]
+        return Map((vector.unsqueeze(1) @ by_score).squeeze(1), constant, rows)  # [H, d]
 
     def finish(read: list[Tensor]) -> Answers:
         a, b, v = read
         out = attend_additive(a, b, by_head(v, heads), mask, **keywords(dropout))
         return [(0, out.flatten(1))]
 
-    reads = [short(weights.score_query), short(weights.score_key), Read.of(weights.value, rows)]
+    reads = [short(weights.score_query), short(weights.score_key), Map.of(weights.value, rows)]
     return Form(reads, [], finish)
 
 
@@ -117,7 +118,7 @@ def by_degrees(weights: GCNWeights, mask: Mask, few: Tensor, dropout: Dropout | 
         v = by_head(read[0], weights.heads)
         return [(0, attend_gcn(v, mask, **keywords(dropout)).flatten(1))]
 
-    return Form([Read.of(weights.value, mask.layout.total)], [], finish)
+    return Form([Map.of(weights.value, mask.layout.total)], [], finish)
 
 
 def by_head(tensor: Tensor, heads: int) -> Tensor:

@@ -18,7 +18,8 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import linear
 
 from m3dphormer.attention.dropout import Dropout
-from m3dphormer.attention.structure import passes
+from m3dphormer.attention.structure import maps, passes
+from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.mix import drop_features
 
 SPARSE_FORWARD = 0.2  # share of non-zeros below which X W is faster sparse
@@ -136,14 +137,16 @@ class _Project(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Features, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.given, ctx.biased = given, bias is not None
-        x = given.x if given.sparse is None else given.sparse
         n = len(given.x)
         if given.means is not None:
             total = n + len(given.means[0])
         else:
             total = n + (0 if given.virtual is None else len(given.virtual))
         out = given.x.new_empty(total, len(weight))
-        torch.mm(x, weight.t(), out=out[:n])
+        if given.sparse is None:
+            maps.apply(given.x, [Map(weight, None, n)], [out[:n]])
+        else:
+            torch.mm(given.sparse, weight.t(), out=out[:n])
         if given.means is not None:
             torch.mm(given.means[0], out[:n], out=out[n:])
         elif given.virtual is not None:
@@ -157,10 +160,13 @@ class _Project(torch.autograd.Function):
         n, real = len(given.x), grad[: len(given.x)]
         if given.means is not None:
             real = torch.addmm(real, given.means[1], grad[n:])
-        by_weight = (given.x.t() if given.columns is None else given.columns) @ real
+        if given.columns is None:
+            ((by_weight, _),) = maps.to_weights(given.x, [real])
+        else:
+            by_weight = (given.columns @ real).t()
         if given.virtual is not None:
-            by_weight = by_weight.addmm_(given.virtual.t(), grad[n:])
-        return None, by_weight.t(), grad.sum(0) if ctx.biased else None
+            by_weight = torch.addmm(by_weight, grad[n:].t(), given.virtual)
+        return None, by_weight, grad.sum(0) if ctx.biased else None
 
 
 def skip(z: Tensor, dropout: Dropout | None, *, fused: bool) -> Tensor:

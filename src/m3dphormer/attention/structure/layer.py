@@ -13,7 +13,8 @@ from m3dphormer.attention.structure import passes
 from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import Weights
 from m3dphormer.attention.structure.mix import Piece
-from m3dphormer.attention.structure.read import Norm, Read, enter, read
+from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.read import Norm, enter, read
 from m3dphormer.masks import Layout, Mask
 
 
@@ -51,7 +52,7 @@ def attend_all(
         choose(expert.weights, expert.mask).build(expert.weights, expert.mask, few, expert.dropout)
         for expert in experts
     ]
-    gates = [] if gate is None else [Read.of(gate, len(h))]
+    gates = [] if gate is None else [Map.of(gate, len(h))]
     reads = [*gates, *(item for form in forms for item in form.reads)]
     pools = [pool for form in forms for pool in form.pools]
     given = read(z, reads, pools)

@@ -89,7 +89,7 @@ class _Mix(torch.autograd.Function):
         ctx.rest = dropout, places
         out = torch.empty_like(residual)
         sizes = (*out.shape, gates.shape[1])
-        rest = (_addresses(pieces), *_table(pieces, places), *sizes, *passes.dropped(dropout))
+        rest = (passes.addresses(pieces), *_table(pieces, places), *sizes, *passes.dropped(dropout))
         passes.run("mix_forward", out.dtype, out, residual, gates, *rest)
         return out
 
@@ -100,14 +100,10 @@ class _Mix(torch.autograd.Function):
         dropout, places = ctx.rest
         grad = grad.contiguous()
         grad_gates, grads = torch.empty_like(gates), [torch.empty_like(piece) for piece in pieces]
-        both, sizes = (_addresses(pieces), _addresses(grads)), (*grad.shape, gates.shape[1])
+        both, sizes = (passes.addresses(pieces), passes.addresses(grads)), (*grad.shape, gates.shape[1])
         rest = (*both, *_table(pieces, places), *sizes, *passes.dropped(dropout))
         passes.run("mix_backward", grad.dtype, grad, gates, grad_gates, *rest)
         return grad_gates, grad, None, None, *grads
-
-
-def _addresses(tensors: Sequence[Tensor]) -> list[int]:
-    return [tensor.data_ptr() for tensor in tensors]
 
 
 def _table(

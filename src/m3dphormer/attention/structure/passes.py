@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -32,6 +33,11 @@ def dropped(dropout: Dropout | None) -> tuple[int, int, int, float]:
         return 0, 0, 0, 1.0
     step = hash_step(dropout.seed, dropout.call)
     return 1, step, dropout.threshold, 1.0 / (1.0 - dropout.p)
+
+
+def addresses(tensors: Sequence[Tensor | None]) -> list[int]:
+    """Where each begins; 0 for none."""
+    return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 @cache

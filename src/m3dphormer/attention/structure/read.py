@@ -1,8 +1,8 @@
 """Rewrite 5: whatever is read from a layer's state is read in two steps with one gradient each.
 
 ``enter``: the residual projection and the norm read H. ``read``: all projections of the normed
-state, as one grouped product; narrow ones (gates, scores) share one GEMM. Autograd alone would
-make a gradient [T, d] for every reader and add them up.
+state, as one grouped product. Autograd alone would make a gradient [T, d] for every reader and add
+them up.
 """
 
 from __future__ import annotations
@@ -14,27 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear
 
 from m3dphormer.attention.dropout import Dropout
-from m3dphormer.attention.structure import passes
+from m3dphormer.attention.structure import maps, passes
+from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.members import Members
-
-NARROW = 2  # maps with at most a half of the width as outputs are worth sharing one product
-
-
-@dataclass(frozen=True)
-class Read:
-    """A linear map of the first ``rows`` rows: [rows, d] to [rows, outputs]."""
-
-    weight: Tensor  # [outputs, d]
-    bias: Tensor | None
-    rows: int
-
-    @classmethod
-    def of(cls, layer: nn.Linear, rows: int) -> Read:
-        return cls(layer.weight, layer.bias, rows)
-
 
 @dataclass(frozen=True)
 class Pool:
@@ -71,7 +55,7 @@ def enter(
     return entered
 
 
-def read(z: Tensor, reads: Sequence[Read], pools: Sequence[Pool]) -> list[Tensor]:
+def read(z: Tensor, reads: Sequence[Map], pools: Sequence[Pool]) -> list[Tensor]:
     """What each read gives, [rows, outputs]; then each pool's rows [groups, H, d] and weights."""
     plan = (tuple(item.rows for item in reads), tuple(pools))
     weights = [item.weight for item in reads]
@@ -101,14 +85,15 @@ class _Enter(torch.autograd.Function):
             passes.run("norm_forward", h.dtype, z, inverse, h, weight, bias, *h.shape, eps)
         ctx.save_for_backward(h, inverse, weight, residual_weight)
         ctx.rest = bias is not None, residual_bias is not None, few
-        return z, linear(h, residual_weight, residual_bias), z[few].clone()
+        (other,) = maps.apply(h, [Map(residual_weight, residual_bias, len(h))])
+        return z, other, z[few].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_z: Tensor, grad: Tensor, grad_few: Tensor) -> tuple[Any, ...]:
         h, inverse, weight, residual_weight = ctx.saved_tensors
         biased, residual_biased, few = ctx.rest
-        grad_h = grad @ residual_weight
+        grad_h = maps.to_rows([residual_weight], [grad], len(h))
         by_weight = by_bias = None
         if weight is None:
             grad_h += grad_z
@@ -117,9 +102,9 @@ class _Enter(torch.autograd.Function):
             affine = _norm_backward(grad_h, grad_z, h, inverse, weight)
             affine += _norm_backward(grad_h[few], grad_few, h[few], inverse[few], weight)
             by_weight, by_bias = affine[0], affine[1] if biased else None
-        by_residual = grad.t() @ h
-        by_residual_bias = grad.sum(0) if residual_biased else None
-        return grad_h, by_weight, by_bias, None, by_residual, by_residual_bias, None
+        ((by_residual, by_residual_bias),) = maps.to_weights(h, [grad])
+        rest = by_residual, by_residual_bias if residual_biased else None
+        return grad_h, by_weight, by_bias, None, *rest, None
 
 
 def _norm_backward(
@@ -139,56 +124,32 @@ class _Read(torch.autograd.Function):
         rows, pools = plan
         count = len(rows)
         weights, biases, queries = given[:count], given[count : 2 * count], given[2 * count :]
-        narrow = [i for i in range(count) if NARROW * len(weights[i]) <= z.shape[1]]
-        outs: list[Any] = [None] * count
-        for i in set(range(count)) - set(narrow):
-            outs[i] = linear(z[: rows[i]], weights[i], biases[i])
-        if narrow:
-            together = linear(z, torch.cat([weights[i] for i in narrow]))
-            sizes = [len(weights[i]) for i in narrow]
-            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
-                part = part[: rows[i]]
-                outs[i] = part.contiguous() if biases[i] is None else part + biases[i]
+        outs = maps.apply(z, [Map(*each) for each in zip(weights, biases, rows, strict=True)])
         pooled = [_pool(z, pool, query) for pool, query in zip(pools, queries, strict=True)]
         kept = [tensor for three in pooled for tensor in three]
         ctx.save_for_backward(z, *weights, *queries, *kept)
-        ctx.plan = rows, pools, narrow, [bias is not None for bias in biases]
+        ctx.plan = pools, [bias is not None for bias in biases]
         return *outs, *(tensor for three in pooled for tensor in three[:2])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        rows, pools, narrow, biased = ctx.plan
-        count = len(rows)
+        pools, biased = ctx.plan
+        count = len(biased)
         z, *saved = ctx.saved_tensors
         weights, queries = saved[:count], saved[count : count + len(pools)]
         kept = saved[count + len(pools) :]
-        grad_z: Tensor | None = None
-        grad_weights: list[Any] = [None] * count
-        if narrow:
-            sizes = [len(weights[i]) for i in narrow]
-            together = z.new_zeros(len(z), sum(sizes))
-            for i, part in zip(narrow, torch.split(together, sizes, 1), strict=True):
-                part[: rows[i]] = grads[i]
-            grad_z = together @ torch.cat([weights[i] for i in narrow])
-            by_narrow = together.t() @ z
-            for i, part in zip(narrow, torch.split(by_narrow, sizes), strict=True):
-                grad_weights[i] = part
-        if grad_z is None:
-            grad_z = torch.zeros_like(z)
-        for i in set(range(count)) - set(narrow):
-            grad_z[: rows[i]].addmm_(grads[i], weights[i])
-            grad_weights[i] = grads[i].t() @ z[: rows[i]]
-        grad_biases = [
-            grad.sum(0) if has else None for grad, has in zip(grads[:count], biased, strict=True)
-        ]
+        grad_z = maps.to_rows(weights, grads[:count], len(z))
+        by_map = maps.to_weights(z, grads[:count])
         grad_queries = [
             _pool_backward(
                 grad_z, z, pools[i], queries[i], kept[3 * i : 3 * i + 3], grads[count + 2 * i :][:2]
             )
             for i in range(len(pools))
         ]
-        return grad_z, None, *grad_weights, *grad_biases, *grad_queries
+        by_weight = (weight for weight, _ in by_map)
+        by_bias = (bias if has else None for (_, bias), has in zip(by_map, biased, strict=True))
+        return grad_z, None, *by_weight, *by_bias, *grad_queries
 
 
 def _pool(z: Tensor, pool: Pool, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,7 +17,7 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes
 from m3dphormer.attention.structure.forms import Answers, DotWeights, Form, by_head
 from m3dphormer.attention.structure.members import Members
-from m3dphormer.attention.structure.read import Read
+from m3dphormer.attention.structure.maps import Map
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Groups, Region
 
@@ -116,4 +116,4 @@ def star_form(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | N
         return [(0, attend_star(q, k, v, star, dropout).flatten(1))]
 
     maps = (weights.query, weights.key, weights.value)
-    return Form([Read.of(linear, star.rows) for linear in maps], [], finish)
+    return Form([Map.of(linear, star.rows) for linear in maps], [], finish)
