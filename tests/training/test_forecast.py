@@ -20,7 +20,7 @@ TINY = {"epochs": 1, "hidden": 8, "layers": 1}
 
 @pytest.fixture(autouse=True)
 def _fixed_rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = Rates(gemm=1e10, attend=1e9, scatter=1e9, warm=1e9, fresh=1e9, call=1e-5)
+    rates = Rates(gemm=1e10, project=1e10, attend=1e9, scatter=1e9, warm=1e9, fresh=1e9, call=1e-5)
     monkeypatch.setattr("m3dphormer.training.forecast.machine_rates", lambda: rates)
 
 

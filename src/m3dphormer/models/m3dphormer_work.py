@@ -106,7 +106,7 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
     dense = (not sparse) * 2 + (not columns)
     work = Work(
         index=(sparse + columns) * (INDEX + NUMBER) * nnz + means,
-        flops=2 * dense * nodes * features * network.width,
+        projected=2 * dense * nodes * features * network.width,
         warm=NUMBER * (2 * sparse + columns) * nnz * network.width,
         calls=40,
     ).writes(state, 8)
@@ -175,7 +175,7 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     """The same by the forms of ``attention/structure``; ``again``: its insides are recomputed."""
     state, count = network.state, len(network.experts)
     products = STEP * network.layout.total * network.width * (network.width + count)
-    start = Work(flops=products, calls=50).writes(state, 12)
+    start = Work(projected=products, calls=50).writes(state, 12)
     parts = [start.holds(state, kept=2 * state, forward=3 * state, backward=3 * state)]
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)

@@ -40,6 +40,6 @@ def test_a_file_that_is_no_good_is_measured_anew(
 
 
 def test_the_rates_of_a_time_lie_between_those_at_its_ends() -> None:
-    slow = rates.Rates(1.0, 1.0, 1.0, 1.0, 1.0, 4.0)
-    fast = rates.Rates(4.0, 4.0, 4.0, 4.0, 4.0, 1.0)
-    assert rates.between(slow, fast) == rates.Rates(2.0, 2.0, 2.0, 2.0, 2.0, 2.0)
+    slow = rates.Rates(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 4.0)
+    fast = rates.Rates(4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 1.0)
+    assert rates.between(slow, fast) == rates.Rates(2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0)

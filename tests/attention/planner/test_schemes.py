@@ -75,7 +75,7 @@ def test_no_forecast_of_a_complete_mask_grows_with_its_pairs(additive: bool) -> 
         shape = Shape(HEADS, WIDTH, additive, dropped)
         works = scheme_works("fused", masks.g1(data), shape)
         assert peak(works) < 50 * 4 * 10**6 * WIDTH
-        assert seconds(works, Rates(1e11, 1e9, 1e9, 1e9, 1e9, 1e-5)) > 100
+        assert seconds(works, Rates(1e11, 1e11, 1e9, 1e9, 1e9, 1e9, 1e-5)) > 100
 
 
 def test_a_tensor_is_fresh_where_glibc_asks_the_system() -> None:

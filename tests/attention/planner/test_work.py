@@ -44,9 +44,9 @@ def test_what_lives_together_is_added_up() -> None:
 
 
 def test_time_is_work_over_rates() -> None:
-    rates = Rates(gemm=10, attend=20, scatter=5, warm=4, fresh=2, call=0.5)
-    work = Work(flops=10, attended=20, scattered=5, warm=4, fresh=2, calls=2)
-    assert seconds([work], rates) == 6
+    rates = Rates(gemm=10, project=5, attend=20, scatter=5, warm=4, fresh=2, call=0.5)
+    work = Work(flops=10, projected=5, attended=20, scattered=5, warm=4, fresh=2, calls=2)
+    assert seconds([work], rates) == 7
 
 
 def test_layers_that_are_recomputed_keep_their_state_alone() -> None:

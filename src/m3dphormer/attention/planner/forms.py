@@ -26,7 +26,7 @@ def _by_rows(mask: Mask, shape: Shape, projections: int, *, calls: int) -> Work:
     rows = narrowed(mask).layout.total
     state = NUMBER * rows * shape.width
     kept = (projections + 1) * state
-    own = Work(flops=STEP * projections * rows * shape.width**2, calls=calls)
+    own = Work(projected=STEP * projections * rows * shape.width**2, calls=calls)
     own = own.holds(state, kept=kept, forward=kept).writes(state, 4 * projections + 3)
     return together(own, fused_work(mask, rows, shape))
 
@@ -50,7 +50,7 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
     kept = (1 + queries) * state + scores
     outputs = shape.width + classes if queries else shape.heads * classes
     work = Work(
-        flops=STEP * nodes * shape.width * (outputs + classes),
+        projected=STEP * nodes * shape.width * (outputs + classes),
         attended=nodes * (CLASS_ROW + CLASS * classes) * shape.width,
         calls=260,
     ).writes(state, 3 + 4 * queries)

@@ -1,4 +1,4 @@
-"""How fast this machine is: six rates, measured once in about a second and kept in the cache."""
+"""How fast this machine is: seven rates, measured once in about a second and kept in the cache."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from m3dphormer.attention.attend import attend
+from m3dphormer.attention.structure import maps, passes
 from m3dphormer.graph.cache import cache_dir, write_atomically
 from m3dphormer.masks import Mask
 from m3dphormer.masks.layout import Layout
 from m3dphormer.masks.regions import Edges
 
 FRESH_FROM = 32 * 2**20  # bytes from which glibc asks the system for every tensor anew
-FORMAT = 2
+FORMAT = 3
 ROWS, WIDTH, HEADS, DEGREE = 8192, 64, 2, 8
 RING = 4  # tensors of 8 MB that are read in turn: together more than a core's own cache holds
 SHARE = 0.15  # seconds for each rate
@@ -30,7 +31,8 @@ class Rates:
     """Work a second.
 
     Args:
-        gemm: Floating-point operations of a product [T, d] x [d, d].
+        gemm: Floating-point operations of a product [T, d] x [d, d] by torch.
+        project: The same by passes of our own, where they serve.
         attend: Numbers (pairs x width) of fused attention, for a training step and an evaluation.
         scatter: Numbers that ``index_add`` takes, half of them in the order of the rows.
         warm: Bytes that an element-wise operator writes to memory at hand, of others not at hand.
@@ -39,6 +41,7 @@ class Rates:
     """
 
     gemm: float
+    project: float
     attend: float
     scatter: float
     warm: float
@@ -94,12 +97,18 @@ def measure_rates() -> Rates:
         state.index_add(0, rows, pairs)
         state.index_add(0, keys[0], pairs)
 
+    def project() -> object:
+        if not passes.serve(state):
+            return state @ weight
+        return maps.apply(state, [maps.Map(weight, None, ROWS)])
+
     def write() -> None:
         for i in range(RING):
             ring[i] * ring[i - 1]
 
     return Rates(
         gemm=2 * ROWS * WIDTH**2 / _typical(lambda: state @ weight),
+        project=2 * ROWS * WIDTH**2 / _typical(project),
         attend=mask.nnz * WIDTH / _typical(attention),
         scatter=2 * pairs.numel() / _typical(scatter),
         warm=4 * ring.numel() / _typical(write),

@@ -41,7 +41,8 @@ class Work:
         mapped: What it holds in larger ones, which the system gives and takes back.
         holes: Bytes of the heap that were freed between others that are kept. glibc aligns a tensor
             in more room than it takes: in the hole of one of its own size it finds no place.
-        flops: Of matrix products.
+        flops: Of matrix products by torch.
+        projected: Of those by passes of our own.
         attended: Pairs x width of fused dot products, or what takes as long.
         scattered: Numbers that are added up by row.
         warm, fresh: Bytes written to memory that the process had, or has to ask for.
@@ -53,6 +54,7 @@ class Work:
     mapped: Held = Held()
     holes: float = 0.0
     flops: float = 0.0
+    projected: float = 0.0
     attended: float = 0.0
     scattered: float = 0.0
     warm: float = 0.0
@@ -117,6 +119,7 @@ def seconds(works: Iterable[Work], rates: Rates) -> float:
     """Time of one training step and one evaluation."""
     return sum(
         work.flops / rates.gemm
+        + work.projected / rates.project
         + work.attended / rates.attend
         + work.scattered / rates.scatter
         + work.warm / rates.warm
@@ -140,6 +143,7 @@ def recomputed_work(works: Sequence[Work], state: float) -> Work:
         heap=Held(0.0, heap, heap),
         mapped=Held(0.0, mapped, mapped),
         flops=again * whole.flops,
+        projected=again * whole.projected,
         attended=again * whole.attended,
         warm=again * whole.warm,
         fresh=again * whole.fresh,

@@ -16,8 +16,8 @@ from torch import Tensor
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure.few import attend_few
 from m3dphormer.attention.structure.forms import Answers, DotWeights, Form, by_head
-from m3dphormer.attention.structure.members import Members
 from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.members import Members
 from m3dphormer.attention.structure.read import Pool
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Block, Groups

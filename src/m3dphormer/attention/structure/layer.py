@@ -12,8 +12,8 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes
 from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import Weights
-from m3dphormer.attention.structure.mix import Piece
 from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.mix import Piece
 from m3dphormer.attention.structure.read import Norm, enter, read
 from m3dphormer.masks import Layout, Mask
 

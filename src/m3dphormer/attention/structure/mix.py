@@ -100,7 +100,10 @@ class _Mix(torch.autograd.Function):
         dropout, places = ctx.rest
         grad = grad.contiguous()
         grad_gates, grads = torch.empty_like(gates), [torch.empty_like(piece) for piece in pieces]
-        both, sizes = (passes.addresses(pieces), passes.addresses(grads)), (*grad.shape, gates.shape[1])
+        both, sizes = (
+            (passes.addresses(pieces), passes.addresses(grads)),
+            (*grad.shape, gates.shape[1]),
+        )
         rest = (*both, *_table(pieces, places), *sizes, *passes.dropped(dropout))
         passes.run("mix_backward", grad.dtype, grad, gates, grad_gates, *rest)
         return grad_gates, grad, None, None, *grads

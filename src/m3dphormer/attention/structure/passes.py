@@ -52,10 +52,11 @@ def _pass(name: str, dtype: torch.dtype) -> Any:
 
 
 def _c(argument: Argument) -> Any:
-    if argument is None:
-        return ctypes.c_void_p(None)
-    if isinstance(argument, Tensor):
-        return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, list):
-        return (ctypes.c_int64 * len(argument))(*argument)
-    return ctypes.c_double(argument) if isinstance(argument, float) else ctypes.c_int64(argument)
+    kind = type(argument)  # not isinstance, which is slow for tensors; there are thousands a second
+    if kind is int:
+        return ctypes.c_int64(argument)  # type: ignore[arg-type]
+    if kind is float:
+        return ctypes.c_double(argument)  # type: ignore[arg-type]
+    if kind is list:
+        return (ctypes.c_int64 * len(argument))(*argument)  # type: ignore[arg-type, misc]
+    return ctypes.c_void_p(None if argument is None else argument.data_ptr())  # type: ignore[union-attr]

@@ -20,6 +20,7 @@ from m3dphormer.attention.structure import maps, passes
 from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.members import Members
 
+
 @dataclass(frozen=True)
 class Pool:
     """Attention of one query a group over its members' states, every head reading whole rows.

@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import passes
 from m3dphormer.attention.structure.forms import Answers, DotWeights, Form, by_head
-from m3dphormer.attention.structure.members import Members
 from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.members import Members
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Groups, Region
 
