@@ -18,7 +18,12 @@ COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
-def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("main", "source"), [("sanitize.cpp", "kernels.cpp"), ("sanitize_maps.cpp", "structure.cpp")]
+)
+def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
+    main: str, source: str, tmp_path: Path
+) -> None:
     built = runpy.run_path(str(ROOT / "setup.py"), run_name="settings")
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     flags = [
@@ -38,8 +43,10 @@ def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(tmp_p
         compile_one(SOURCE / f"{name}.cpp", name)
     for name, options in built["SETS"].items():
         if x86 or name == "baseline":
-            compile_one(SOURCE / "kernels.cpp", name, *options, f"-DM3D_KERNELS=m3d_kernels_{name}")
-    compile_one(Path(__file__).with_name("sanitize.cpp"), "main")
+            named = (f"-DM3D_KERNELS=m3d_kernels_{name}", f"-DM3D_SET={name}")
+            for each in {source, "kernels.cpp"}:  # dispatch.cpp needs the kernels
+                compile_one(SOURCE / each, f"{Path(each).stem}-{name}", *options, *named)
+    compile_one(Path(__file__).with_name(main), "main")
     program = tmp_path / "sanitize"
     subprocess.run([COMPILER, *flags, *objects, "-o", str(program)], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=1200, check=False)
