@@ -20,6 +20,10 @@ EPOCHS = (OURS, "dual", "sparse", POLYNORMER)  # M3Dphormer by scheme, and its f
 DENSE_BELOW = 4_000  # rows past which a dense form would take most of the time and memory
 DROPOUT = 0.3
 DEGREE = 16  # mean, of the random graphs in the growth measurement
+GROWN = {
+    "heads": 4,
+    "head_width": 32,
+}  # so wide that 2^16 rows are more than a cache of 32 MB holds
 
 HEAPS: dict[str, dict[str, str]] = {  # settings of glibc's heap, each in a process of its own
     "default": {},
@@ -76,15 +80,21 @@ def shape_of(graph: str) -> Shape:
 def geometric(nodes: int) -> Data:
     """Random geometric graph: points in the unit square, neighbours within a radius.
 
-    Nodes are numbered along strips of the square, so that neighbours lie near each other in memory:
-    what is left of the growth is the work itself.
+    Nodes are numbered along a Z-order curve: neighbours lie near each other in memory, however many
+    nodes there are, and what is left of the growth is the work itself.
     """
     points = np.random.default_rng(0).random((nodes, 2))
-    strip = np.floor(points[:, 0] * np.sqrt(nodes) / 8)
-    points = points[np.lexsort((points[:, 1], strip))]
+    points = points[np.argsort(_z_order((points * 2**16).astype(np.uint64)))]
     radius = np.sqrt(DEGREE / (np.pi * nodes))
     pairs = cKDTree(points).query_pairs(radius, output_type="ndarray")
     return Data(edge_index=torch.from_numpy(pairs.T.copy()), num_nodes=nodes)
+
+
+def _z_order(cells: np.ndarray) -> np.ndarray:
+    """Place of each cell [N, 2] of 2^16 x 2^16 along the curve: bits of both numbers in turn."""
+    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+        cells = (cells | cells << np.uint64(shift)) & np.uint64(mask)
+    return np.asarray(cells[:, 0] | cells[:, 1] << np.uint64(1))
 
 
 def erdos_renyi(nodes: int) -> Data:

@@ -77,8 +77,8 @@ def growth(
 ) -> list[Row]:
     """Time and memory of one attention on a random graph of fixed degree."""
     mask = l2(cases.RANDOM_GRAPHS[graph](nodes))
-    row = _attention_peak(name, kind, mask, heads=2, head_width=32)
-    step = _attention_step(name, kind, mask, heads=2, head_width=32)
+    row = _attention_peak(name, kind, mask, **cases.GROWN)
+    step = _attention_step(name, kind, mask, **cases.GROWN)
     (timed,) = _interleaved({name: step}, seconds, repeats)
     return [{**row, **timed, "nnz": mask.nnz}]
 
