@@ -21,9 +21,6 @@ DENSE_BELOW = 4_000  # rows past which a dense form would take most of the time 
 DROPOUT = 0.3
 DEGREE = 16  # mean, of the random graphs in the growth measurement
 GROWN = {"heads": 4, "head_width": 32}  # at 2^16 rows a table is more than a cache of 32 MB
-    "heads": 4,
-    "head_width": 32,
-}  # so wide that 2^16 rows are more than a cache of 32 MB holds
 
 HEAPS: dict[str, dict[str, str]] = {  # settings of glibc's heap, each in a process of its own
     "default": {},
