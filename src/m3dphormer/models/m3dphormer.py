@@ -92,7 +92,11 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end."""
+    """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end.
+
+    With the residual inside: dropout(ReLU(BiMoE(Norm(H), masks) + H W_res)), or with the norm of
+    that sum.
+    """
 
     def __init__(self, config: M3DphormerConfig) -> None:
         super().__init__()
@@ -113,6 +117,8 @@ class Layer(nn.Module):
             out, gates = self._inside(h, graph, chance, at)
         if isinstance(self.norm, nn.BatchNorm1d):
             out = batch_norm(self.norm, out, graph.layout.total)
+        if self.config.residual == "inside":
+            out = structure.drop_features(out.relu(), chance.features(at))
         return out, gates
 
     def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
@@ -131,6 +137,8 @@ class Layer(nn.Module):
         gates = self.router(logits, h)
         if self.config.virtual_gates == "fixed":
             gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
+        if self.config.residual == "inside":
+            return structure.gather(answers, gates, residual), gates
         out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
         return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates
 
@@ -303,6 +311,7 @@ class M3Dphormer(Model):
             dropped=self.config.dropout > 0,
             skip=self.config.input == "skip",
             ffn=self.config.ffn,
+            inside=self.config.residual == "inside",
             twins=0 if graph.twins is None else len(graph.twins.node),
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )
