@@ -30,6 +30,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "without global": {"experts": ("l2", "c4")},
     "residual inside": {"residual": "inside"},
     "residual inside, batch": {"residual": "inside", "norm": "batch"},
+    "shared": {"shared": True, "residual": "inside", "norm": "batch"},
     "ffn": {"ffn": True},
     "ffn, batch": {"ffn": True, "norm": "batch"},
     "local gcn": {"local_scores": "gcn"},
@@ -116,6 +117,15 @@ def test_a_residual_inside_is_rectified_with_the_experts(norm: str) -> None:
     total = (gates[:, :, None] * torch.stack(answers, dim=1)).sum(1) + layer.residual(h)
     law = (total if norm == "rms" else layer.norm(total)).relu()
     torch.testing.assert_close(after, law, rtol=1e-9, atol=1e-10)
+
+
+def test_shared_layers_have_only_their_norms_for_themselves() -> None:
+    def weights(layers: int) -> int:
+        model = model_for(graph(), shared=True, layers=layers)
+        assert all(layer.experts is model.layers[0].experts for layer in model.layers)
+        return sum(weight.numel() for weight in model.parameters())
+
+    assert weights(4) - weights(1) == 3 * 2 * 8  # weight and bias of RMSNorm
 
 
 @pytest.mark.parametrize("norm", ["rms", "batch"])
@@ -222,6 +232,7 @@ def test_attention_to_a_class_node_is_told_by_its_class(scheme: str) -> None:
     ("settings", "words"),
     [
         ({"ffn": True, "residual": "inside"}, "'ffn' parameter needs residual = 'after'"),
+        ({"ffn": True, "shared": True}, "'ffn' parameter needs .* shared = false"),
         ({"leave_one_out": True}, "'leave_one_out' parameter needs class nodes; add g3"),
         ({"class_features": "learned"}, "'class_features' parameter needs class nodes"),
         ({"class_nodes": 2}, "'class_nodes' parameter needs class nodes"),

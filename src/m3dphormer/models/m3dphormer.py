@@ -109,6 +109,12 @@ class Layer(nn.Module):
         self.residual = nn.Linear(width, width, bias=config.bias)
         self.ffn = FeedForward(config) if config.ffn else None
 
+    def share(self, other: Layer) -> None:
+        """Have all but the norm in common with another layer."""
+        for name in ("router", "experts", "residual"):
+            delattr(self, name)
+            self.__dict__[name] = getattr(other, name)  # no child: its weights are saved once
+
     def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
         if self._must_recompute(h, graph, at):
@@ -187,7 +193,11 @@ class M3Dphormer(Model):
         super().__init__(features, classes, config)
         self.config = config
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        layers = [Layer(config) for _ in range(config.layers)]
+        if config.shared:
+            for layer in layers[1:]:
+                layer.share(layers[0])
+        self.layers = nn.ModuleList(layers)
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
         self.class_states: nn.Parameter | None = None
         if config.class_features == "learned":

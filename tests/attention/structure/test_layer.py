@@ -72,6 +72,8 @@ def step(data: Data, scheme: str, settings: dict[str, Any]) -> list[torch.Tensor
         {"residual": "inside"},
         {"residual": "inside", "norm": "batch", "bias": False},
         {"residual": "inside", "norm": "batch", "leave_one_out": True},
+        {"shared": True},
+        {"shared": True, "residual": "inside", "norm": "batch", "layers": 3},
         {"ffn": True},
         {"ffn": True, "norm": "batch"},
         {"local_scores": "gcn"},
