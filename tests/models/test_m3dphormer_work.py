@@ -38,7 +38,9 @@ def kept(data: Data, settings: dict[str, Any]) -> tuple[float, float]:
 @pytest.mark.skipif(native.library() is None, reason="the kernels are not built")
 @pytest.mark.parametrize("scheme", ["fused", "sparse"])
 @pytest.mark.parametrize(
-    "settings", [{"ffn": True}, {"leave_one_out": True}, {"class_nodes": 3}], ids=str
+    "settings",
+    [{"ffn": True}, {"residual": "inside"}, {"leave_one_out": True}, {"class_nodes": 3}],
+    ids=str,
 )
 def test_the_kept_bytes_of_a_switch(settings: dict[str, Any], scheme: str) -> None:
     data = random_graph(3000, 5, features=20)

@@ -28,6 +28,9 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "without local": {"experts": ("c4", "g3")},
     "without cluster": {"experts": ("l2", "g3")},
     "without global": {"experts": ("l2", "c4")},
+    "residual inside": {"residual": "inside"},
+    "residual inside, batch": {"residual": "inside", "norm": "batch"},
+    "shared": {"shared": True, "residual": "inside", "norm": "batch"},
     "ffn": {"ffn": True},
     "ffn, batch": {"ffn": True, "norm": "batch"},
     "local gcn": {"local_scores": "gcn"},
@@ -97,6 +100,32 @@ def one_layer(model: M3Dphormer, data: Data) -> tuple[Any, Tensor, Tensor]:
     inputs = model.prepare(data)
     states, _ = model.states(inputs)
     return model.layers[0], states[0], states[1]
+
+
+@pytest.mark.parametrize("norm", ["rms", "batch"])
+def test_a_residual_inside_is_rectified_with_the_experts(norm: str) -> None:
+    data = graph()
+    model = model_for(data, residual="inside", norm=norm)
+    layer, h, after = one_layer(model, data)
+    graphed = model.prepare(data)
+    z = layer.norm(h) if norm == "rms" else h
+    answers = [
+        expert(z, mask, None) for expert, mask in zip(layer.experts, graphed.masks, strict=True)
+    ]
+    gates = layer.router(layer.router.logits(z), h)
+    gates = torch.cat([gates[:N], graphed.fixed_gates()])
+    total = (gates[:, :, None] * torch.stack(answers, dim=1)).sum(1) + layer.residual(h)
+    law = (total if norm == "rms" else layer.norm(total)).relu()
+    torch.testing.assert_close(after, law, rtol=1e-9, atol=1e-10)
+
+
+def test_shared_layers_have_only_their_norms_for_themselves() -> None:
+    def weights(layers: int) -> int:
+        model = model_for(graph(), shared=True, layers=layers)
+        assert all(layer.experts is model.layers[0].experts for layer in model.layers)
+        return sum(weight.numel() for weight in model.parameters())
+
+    assert weights(4) - weights(1) == 3 * 2 * 8  # weight and bias of RMSNorm
 
 
 @pytest.mark.parametrize("norm", ["rms", "batch"])
@@ -202,6 +231,8 @@ def test_attention_to_a_class_node_is_told_by_its_class(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"ffn": True, "residual": "inside"}, "'ffn' parameter needs residual = 'after'"),
+        ({"ffn": True, "shared": True}, "'ffn' parameter needs .* shared = false"),
         ({"leave_one_out": True}, "'leave_one_out' parameter needs class nodes; add g3"),
         ({"class_features": "learned"}, "'class_features' parameter needs class nodes"),
         ({"class_nodes": 2}, "'class_nodes' parameter needs class nodes"),

@@ -92,7 +92,11 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end."""
+    """H^l = dropout(ReLU(BiMoE(Norm(H), masks))) + H W_res (Eq. 4), or with the norm at the end.
+
+    With the residual inside: dropout(ReLU(BiMoE(Norm(H), masks) + H W_res)), or with the norm of
+    that sum.
+    """
 
     def __init__(self, config: M3DphormerConfig) -> None:
         super().__init__()
@@ -105,6 +109,12 @@ class Layer(nn.Module):
         self.residual = nn.Linear(width, width, bias=config.bias)
         self.ffn = FeedForward(config) if config.ffn else None
 
+    def share(self, other: Layer) -> None:
+        """Have all but the norm in common with another layer."""
+        for name in ("router", "experts", "residual"):
+            delattr(self, name)
+            self.__dict__[name] = getattr(other, name)  # no child: its weights are saved once
+
     def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
         """The next state [T, hidden] and the gates [T, experts]."""
         if self._must_recompute(h, graph, at):
@@ -113,6 +123,8 @@ class Layer(nn.Module):
             out, gates = self._inside(h, graph, chance, at)
         if isinstance(self.norm, nn.BatchNorm1d):
             out = batch_norm(self.norm, out, graph.layout.total)
+        if self.config.residual == "inside":
+            out = structure.drop_features(out.relu(), chance.features(at))
         return out, gates
 
     def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
@@ -131,6 +143,8 @@ class Layer(nn.Module):
         gates = self.router(logits, h)
         if self.config.virtual_gates == "fixed":
             gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
+        if self.config.residual == "inside":
+            return structure.gather(answers, gates, residual), gates
         out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
         return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates
 
@@ -179,7 +193,11 @@ class M3Dphormer(Model):
         super().__init__(features, classes, config)
         self.config = config
         self.input = nn.Linear(features, config.hidden, bias=config.bias)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        layers = [Layer(config) for _ in range(config.layers)]
+        if config.shared:
+            for layer in layers[1:]:
+                layer.share(layers[0])
+        self.layers = nn.ModuleList(layers)
         self.classifier = nn.Linear(config.hidden, classes, bias=config.bias)
         self.class_states: nn.Parameter | None = None
         if config.class_features == "learned":
@@ -303,6 +321,7 @@ class M3Dphormer(Model):
             dropped=self.config.dropout > 0,
             skip=self.config.input == "skip",
             ffn=self.config.ffn,
+            inside=self.config.residual == "inside",
             twins=0 if graph.twins is None else len(graph.twins.node),
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )

@@ -32,6 +32,10 @@ class M3DphormerConfig(ModelConfig):
         clusters: Number of METIS clusters, or "auto" for about N/32.
         attention_dropout: Dropout on the attention weights; ``dropout`` acts on features.
         norm: "rms" before the experts, or "batch" after the residual sum.
+        residual: "after": dropout(ReLU(experts)) + H W_res (Eq. 4); "inside", a variant of our own:
+            dropout(ReLU(experts + H W_res)), where norm="batch" acts before ReLU, as in GCN*.
+        shared: All layers have the same experts, gates and residual map, each a norm of its own: a
+            variant of ours that repeats one step, as belief propagation does.
         scheme: How attention is computed; does not change the result.
         input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
         readout: What the classifier reads: the "last" state or the "sum" of all.
@@ -65,6 +69,8 @@ class M3DphormerConfig(ModelConfig):
     clusters: int | str = setting("auto", either(at_least(1), word("auto")))
     attention_dropout: float = setting(0.1, between(0, 1), search=(0.1, 0.3, 0.5))
     norm: str = setting("rms", one_of("rms", "batch"))
+    residual: str = setting("after", one_of("after", "inside"))
+    shared: bool = setting(False, flag())
     scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
     input: str = setting("skip", one_of("linear", "skip"))
     readout: str = setting("sum", one_of("last", "sum"))
@@ -120,4 +126,6 @@ class M3DphormerConfig(ModelConfig):
                     f"The {name!r} parameter needs class nodes; add g3 to the experts "
                     f"{', '.join(self.experts)}."
                 )
+        if self.ffn and (self.residual == "inside" or self.shared):
+            raise UserError("The 'ffn' parameter needs residual = 'after' and shared = false.")
         check_heads(self.hidden, self.heads)

@@ -45,6 +45,7 @@ class Network:
     dropped: bool  # features
     skip: bool  # the input is dropout(z + ReLU(z))
     ffn: bool
+    inside: bool  # the residual, so the end of a layer is in plain torch
     twins: int  # rows of ``leave_one_out``
     experts: Sequence[Expert]
 
@@ -180,8 +181,10 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)
         parts.append(work if first else planner.without_index(work))
-    end = Work(calls=50).writes(state, 3 + count)
-    parts.append(end.holds(state, forward=2 * state, backward=(count + 2) * state))
+    kept = network.inside * (count + 1 + network.dropped) * state
+    end = Work(calls=50).writes(state, (16 + 6 * count) if network.inside else (3 + count))
+    end = end.holds(state, kept=kept, forward=kept + 2 * state, backward=(count + 2) * state)
+    parts.append(end)
     parts += _ffn(network)
     return [planner.recomputed_work(parts, state)] if again else parts
 

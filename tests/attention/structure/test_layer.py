@@ -69,6 +69,11 @@ def step(data: Data, scheme: str, settings: dict[str, Any]) -> list[torch.Tensor
         {"experts": ["l1", "c3", "g2"]},
         {"experts": ["c4", "g3", "c1", "l2"]},
         {"experts": ["g1"], "input": "linear", "readout": "last"},
+        {"residual": "inside"},
+        {"residual": "inside", "norm": "batch", "bias": False},
+        {"residual": "inside", "norm": "batch", "leave_one_out": True},
+        {"shared": True},
+        {"shared": True, "residual": "inside", "norm": "batch", "layers": 3},
         {"ffn": True},
         {"ffn": True, "norm": "batch"},
         {"local_scores": "gcn"},
@@ -92,11 +97,12 @@ def test_fused_is_the_reference(preset: str, settings: dict[str, Any], empty_cla
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("residual", ["after", "inside"])
 @pytest.mark.parametrize("norm", ["rms", "batch"])
 def test_layers_computed_twice_give_the_same_bits(
-    norm: str, monkeypatch: pytest.MonkeyPatch
+    norm: str, residual: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, settings = graph(), {"layers": 3, "norm": norm}
+    data, settings = graph(), {"layers": 3, "norm": norm, "residual": residual}
     kept = step(data, "fused", settings)
     monkeypatch.setattr(recompute, "KEPT_BYTES", 0)
     calls = []

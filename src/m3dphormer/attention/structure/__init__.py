@@ -3,7 +3,7 @@
 from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, GCNWeights, Weights
 from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
 from m3dphormer.attention.structure.layer import Expert, attend_all, structured
-from m3dphormer.attention.structure.mix import Piece, drop_features, mix
+from m3dphormer.attention.structure.mix import Piece, drop_features, gather, mix
 from m3dphormer.attention.structure.read import Norm
 from m3dphormer.attention.structure.recompute import kept_layers, recomputed
 
@@ -19,6 +19,7 @@ __all__ = [
     "attend_all",
     "drop_features",
     "features",
+    "gather",
     "kept_layers",
     "mix",
     "plain_features",

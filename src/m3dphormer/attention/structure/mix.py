@@ -47,7 +47,14 @@ def mix(
             gates, residual, dropout, places, *(piece.rows for piece in pieces)
         )
         return out
-    mixed = torch.zeros_like(residual)
+    return (
+        drop_features(gather(pieces, gates, torch.zeros_like(residual)).relu(), dropout) + residual
+    )
+
+
+def gather(pieces: Sequence[Piece], gates: Tensor, residual: Tensor) -> Tensor:
+    """Residual and gated experts as one sum [T, d], in plain torch."""
+    mixed = residual
     for piece in pieces:
         rows = slice(piece.start, piece.start + len(piece.rows))
         gated = gates[rows, piece.expert : piece.expert + 1] * piece.rows
@@ -55,7 +62,7 @@ def mix(
             mixed = mixed + gated
         else:
             mixed = mixed.index_add(0, torch.arange(len(mixed), device=mixed.device)[rows], gated)
-    return drop_features(mixed.relu(), dropout) + residual
+    return mixed
 
 
 def drop_features(h: Tensor, dropout: Dropout | None) -> Tensor:
