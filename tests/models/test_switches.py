@@ -31,6 +31,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "residual inside": {"residual": "inside"},
     "residual inside, batch": {"residual": "inside", "norm": "batch"},
     "shared": {"shared": True, "residual": "inside", "norm": "batch"},
+    "shared, ffn": {"shared": True, "residual": "inside", "norm": "batch", "ffn": True},
     "ffn": {"ffn": True},
     "ffn, batch": {"ffn": True, "norm": "batch"},
     "local gcn": {"local_scores": "gcn"},
@@ -231,8 +232,6 @@ def test_attention_to_a_class_node_is_told_by_its_class(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"ffn": True, "residual": "inside"}, "'ffn' parameter needs residual = 'after'"),
-        ({"ffn": True, "shared": True}, "'ffn' parameter needs .* shared = false"),
         ({"leave_one_out": True}, "'leave_one_out' parameter needs class nodes; add g3"),
         ({"class_features": "learned"}, "'class_features' parameter needs class nodes"),
         ({"class_nodes": 2}, "'class_nodes' parameter needs class nodes"),

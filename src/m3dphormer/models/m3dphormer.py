@@ -81,8 +81,8 @@ class FeedForward(nn.Module):
     def __init__(self, config: M3DphormerConfig) -> None:
         super().__init__()
         width = config.hidden
-        pre = config.norm == "rms"
-        self.norm = RMSNorm(width, bias=config.norm_bias) if pre else nn.Identity()
+        own = config.norm == "rms" or config.residual == "inside"  # else the layer's follows
+        self.norm = RMSNorm(width, bias=config.norm_bias) if own else nn.Identity()
         self.up = nn.Linear(width, 4 * width, bias=config.bias)
         self.down = nn.Linear(4 * width, width, bias=config.bias)
 
@@ -111,7 +111,7 @@ class Layer(nn.Module):
 
     def share(self, other: Layer) -> None:
         """Have all but the norm in common with another layer."""
-        for name in ("router", "experts", "residual"):
+        for name in ("router", "experts", "residual", "ffn"):
             delattr(self, name)
             self.__dict__[name] = getattr(other, name)  # no child: its weights are saved once
 
@@ -125,6 +125,7 @@ class Layer(nn.Module):
             out = batch_norm(self.norm, out, graph.layout.total)
         if self.config.residual == "inside":
             out = structure.drop_features(out.relu(), chance.features(at))
+            out = out if self.ffn is None else self.ffn(out, chance.ffn(at))
         return out, gates
 
     def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:

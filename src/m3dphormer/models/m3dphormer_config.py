@@ -34,7 +34,7 @@ class M3DphormerConfig(ModelConfig):
         norm: "rms" before the experts, or "batch" after the residual sum.
         residual: "after": dropout(ReLU(experts)) + H W_res (Eq. 4); "inside", a variant of our own:
             dropout(ReLU(experts + H W_res)), where norm="batch" acts before ReLU, as in GCN*.
-        shared: All layers have the same experts, gates and residual map, each a norm of its own: a
+        shared: All layers have the same experts, gates, residual map and FFN, each a norm of its own: a
             variant of ours that repeats one step, as belief propagation does.
         scheme: How attention is computed; does not change the result.
         input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
@@ -47,7 +47,8 @@ class M3DphormerConfig(ModelConfig):
         bias: Biases everywhere but in the gates.
         norm_bias: A bias in RMSNorm.
         ffn: A feed-forward block d -> 4d -> d after Eq. 4: H + dropout(W2 ReLU(W1 RMSNorm(H)));
-            with norm="batch" the block has no norm of its own and the layer's follows it.
+            with norm="batch" and residual="after" the block has no norm of its own and the
+            layer's follows it.
         local_scores: How the local expert weighs its keys: "gat" (additive), "dot", or "gcn", fixed
             weights D^-1/2 (A + I) D^-1/2.
         cluster_scores, global_scores: "dot" or "gat".
@@ -126,6 +127,4 @@ class M3DphormerConfig(ModelConfig):
                     f"The {name!r} parameter needs class nodes; add g3 to the experts "
                     f"{', '.join(self.experts)}."
                 )
-        if self.ffn and (self.residual == "inside" or self.shared):
-            raise UserError("The 'ffn' parameter needs residual = 'after' and shared = false.")
         check_heads(self.hidden, self.heads)

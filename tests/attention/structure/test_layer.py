@@ -74,6 +74,7 @@ def step(data: Data, scheme: str, settings: dict[str, Any]) -> list[torch.Tensor
         {"residual": "inside", "norm": "batch", "leave_one_out": True},
         {"shared": True},
         {"shared": True, "residual": "inside", "norm": "batch", "layers": 3},
+        {"shared": True, "residual": "inside", "ffn": True},
         {"ffn": True},
         {"ffn": True, "norm": "batch"},
         {"local_scores": "gcn"},
