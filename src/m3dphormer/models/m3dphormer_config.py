@@ -34,8 +34,8 @@ class M3DphormerConfig(ModelConfig):
         norm: "rms" before the experts, or "batch" after the residual sum.
         residual: "after": dropout(ReLU(experts)) + H W_res (Eq. 4); "inside", a variant of our own:
             dropout(ReLU(experts + H W_res)), where norm="batch" acts before ReLU, as in GCN*.
-        shared: All layers have the same experts, gates, residual map and FFN, each a norm of its own: a
-            variant of ours that repeats one step, as belief propagation does.
+        shared: All layers have the same experts, gates, residual map and FFN, each a norm of its
+            own: a variant of ours that repeats one step, as belief propagation does.
         scheme: How attention is computed; does not change the result.
         input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
         readout: What the classifier reads: the "last" state or the "sum" of all.
