@@ -47,7 +47,8 @@ def compare(graph: str, scheme: str, root: str | None) -> Row:
 
 def again(row: Row, root: str | None) -> Row:
     """A row with the forecast made anew, for a machine as fast as it was when it was measured."""
-    rates = Rates(**json.loads(row["rates"]))
+    known = json.loads(row["rates"])
+    rates = Rates(**{"project": known["gemm"], **known})  # older rows had torch's products alone
     return {**row, **_against(row, _said(row["graph"], row["scheme"], rates, root))}
 
 
