@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from m3dphormer import masks
 from m3dphormer.attention import attend_additive
-from m3dphormer.attention.structure import Features, features
+from m3dphormer.attention.structure import Features, features, project
 from m3dphormer.masks import Mask
 from m3dphormer.models.propagate import Neighbours, edges
 
@@ -27,7 +26,7 @@ State = Features | Tensor  # raw features, or what a layer gave
 
 def times(h: State, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The state through a linear layer, [N, d]; raw features are sparse where that is faster."""
-    return h.times(weight, bias) if isinstance(h, Features) else linear(h, weight, bias)
+    return h.times(weight, bias) if isinstance(h, Features) else project(h, weight, bias)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 from torch_geometric.data import Data
 
+from m3dphormer.attention.structure import dropout
 from m3dphormer.models.base import Model, ModelConfig, check_heads
 from m3dphormer.models.convolutions import (
     ENGINES,

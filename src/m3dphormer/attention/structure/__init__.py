@@ -2,8 +2,9 @@
 
 from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, GCNWeights, Weights
 from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
-from m3dphormer.attention.structure.layer import Expert, attend_all, structured
-from m3dphormer.attention.structure.mix import Piece, drop_features, gather, mix
+from m3dphormer.attention.structure.layer import Expert, attend_all, project, structured
+from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.mix import Piece, drop_features, dropout, gather, mix
 from m3dphormer.attention.structure.read import Norm
 from m3dphormer.attention.structure.recompute import kept_layers, recomputed
 
@@ -13,16 +14,19 @@ __all__ = [
     "Expert",
     "Features",
     "GCNWeights",
+    "Map",
     "Norm",
     "Piece",
     "Weights",
     "attend_all",
     "drop_features",
+    "dropout",
     "features",
     "gather",
     "kept_layers",
     "mix",
     "plain_features",
+    "project",
     "recomputed",
     "skip",
     "structured",

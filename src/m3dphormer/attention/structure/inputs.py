@@ -53,7 +53,7 @@ class Features:
 
     def times(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """The same with the weights [d, F] and [d] of a linear layer."""
-        if self.means is None and self.sparse is None and self.virtual is None:
+        if not passes.serve(self.x):
             return linear(self.x, weight, bias)
         out: Tensor = _Project.apply(self, weight, bias)  # type: ignore[no-untyped-call]
         return out

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from m3dphormer.attention.attend import DEFAULT_SCHEME
 from m3dphormer.attention.dropout import Dropout
@@ -39,15 +40,16 @@ def attend_all(
     *,
     norm: Norm | None,
     gate: nn.Linear | None,
-    residual: nn.Linear,
-) -> tuple[Tensor | None, list[Piece], Tensor]:
-    """The gates' logits, the experts' answers and the residual projection of a state [T, d].
+    readers: Sequence[Map],
+) -> tuple[Tensor | None, list[Piece], list[Tensor]]:
+    """The gates' logits, the experts' answers and what each reader makes of a state [T, d].
 
     Args:
         norm: Between the state and what gates and experts read; None: they read it as it is.
         gate: None: there are no logits.
+        readers: Of the state itself, such as the residual projection.
     """
-    z, other, few = enter(h, norm, residual, layout.rows("classes"))
+    z, few, others = enter(h, norm, readers, layout.rows("classes"))
     forms = [
         choose(expert.weights, expert.mask).build(expert.weights, expert.mask, few, expert.dropout)
         for expert in experts
@@ -63,4 +65,11 @@ def attend_all(
         mine = [answers.pop(0) for _ in form.reads]
         mine += [pooled.pop(0) for _ in range(2 * len(form.pools))]
         pieces += [Piece(i, start, rows) for start, rows in form.finish(mine)]
-    return logits, pieces, other
+    return logits, pieces, others
+
+
+def project(h: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear layer's weights [outputs, d] and [outputs] on a state [T, d]."""
+    if not passes.serve(h):
+        return linear(h, weight, bias)
+    return read(h, [Map(weight, bias, len(h))], [])[0]

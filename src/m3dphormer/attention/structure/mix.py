@@ -70,6 +70,12 @@ def drop_features(h: Tensor, dropout: Dropout | None) -> Tensor:
     return h if dropout is None else h * _factors(h, dropout)
 
 
+def dropout(h: Tensor, p: float, training: bool) -> Tensor:
+    """Dropout of [T, d] by a seed from torch's generator; many times faster than torch's own."""
+    drop = Dropout(p, int(torch.randint(2**62, ()))) if training and p else None
+    return drop_features(h, drop)
+
+
 def _factors(h: Tensor, dropout: Dropout) -> Tensor:
     rows, width = h.shape
     if passes.serve(h):

@@ -1,8 +1,8 @@
 """Rewrite 5: whatever is read from a layer's state is read in two steps with one gradient each.
 
-``enter``: the residual projection and the norm read H. ``read``: all projections of the normed
-state, as one grouped product. Autograd alone would make a gradient [T, d] for every reader and add
-them up.
+``enter``: the norm and all that reads H itself, the residual projection and the classifier.
+``read``: all projections of the normed state. Each is one grouped product; autograd alone would
+make a gradient [T, d] for every reader and add them up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from m3dphormer.attention.dropout import Dropout
@@ -46,14 +46,13 @@ class Norm:
 
 
 def enter(
-    h: Tensor, norm: Norm | None, residual: nn.Linear, few: slice
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The normed state [T, d], the residual projection [T, d], and a few rows of the former."""
+    h: Tensor, norm: Norm | None, reads: Sequence[Map], few: slice
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The normed state [T, d], a few rows of it, and what each read of H gives, [T, outputs]."""
     weight, bias, eps = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
-    entered: tuple[Tensor, Tensor, Tensor] = _Enter.apply(  # type: ignore[no-untyped-call]
-        h, weight, bias, eps, residual.weight, residual.bias, few
-    )
-    return entered
+    maps = [part for item in reads for part in (item.weight, item.bias)]
+    z, own, *given = _Enter.apply(h, weight, bias, eps, few, *maps)  # type: ignore[no-untyped-call]
+    return z, own, given
 
 
 def read(z: Tensor, reads: Sequence[Map], pools: Sequence[Pool]) -> list[Tensor]:
@@ -74,27 +73,27 @@ class _Enter(torch.autograd.Function):
         weight: Tensor | None,
         bias: Tensor | None,
         eps: float,
-        residual_weight: Tensor,
-        residual_bias: Tensor | None,
         few: slice,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        *given: Any,
+    ) -> tuple[Tensor, ...]:
         h = h.contiguous()
         if weight is None:
             z, inverse = h.view_as(h), None
         else:
             z, inverse = torch.empty_like(h), h.new_empty(len(h))
             passes.run("norm_forward", h.dtype, z, inverse, h, weight, bias, *h.shape, eps)
-        ctx.save_for_backward(h, inverse, weight, residual_weight)
-        ctx.rest = bias is not None, residual_bias is not None, few
-        (other,) = maps.apply(h, [Map(residual_weight, residual_bias, len(h))])
-        return z, other, z[few].clone()
+        weights, biases = given[::2], given[1::2]
+        ctx.save_for_backward(h, inverse, weight, *weights)
+        ctx.rest = bias is not None, [own is not None for own in biases], few
+        outs = maps.apply(h, [Map(*each, len(h)) for each in zip(weights, biases, strict=True)])
+        return z, z[few].clone(), *outs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_z: Tensor, grad: Tensor, grad_few: Tensor) -> tuple[Any, ...]:
-        h, inverse, weight, residual_weight = ctx.saved_tensors
-        biased, residual_biased, few = ctx.rest
-        grad_h = maps.to_rows([residual_weight], [grad], len(h))
+    def backward(ctx: Any, grad_z: Tensor, grad_few: Tensor, *grads: Tensor) -> tuple[Any, ...]:
+        h, inverse, weight, *readers = ctx.saved_tensors
+        biased, reader_biased, few = ctx.rest
+        grad_h = maps.to_rows(readers, grads, len(h))
         by_weight = by_bias = None
         if weight is None:
             grad_h += grad_z
@@ -103,9 +102,9 @@ class _Enter(torch.autograd.Function):
             affine = _norm_backward(grad_h, grad_z, h, inverse, weight)
             affine += _norm_backward(grad_h[few], grad_few, h[few], inverse[few], weight)
             by_weight, by_bias = affine[0], affine[1] if biased else None
-        ((by_residual, by_residual_bias),) = maps.to_weights(h, [grad])
-        rest = by_residual, by_residual_bias if residual_biased else None
-        return grad_h, by_weight, by_bias, None, *rest, None
+        by_map = zip(maps.to_weights(h, grads), reader_biased, strict=True)
+        rest = (part for (each, own), has in by_map for part in (each, own if has else None))
+        return grad_h, by_weight, by_bias, None, None, *rest
 
 
 def _norm_backward(
