@@ -41,8 +41,10 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "leave one out": {"leave_one_out": True},
     "learned": {"class_features": "learned"},
     "three": {"class_nodes": 3},
+    "shown labels": {"shown_labels": 0.5},
     "all": {
         "leave_one_out": True,
+        "shown_labels": 0.3,
         "class_features": "learned",
         "class_nodes": 2,
         "ffn": True,
@@ -99,7 +101,7 @@ def test_every_scheme_gives_the_same_loss_and_gradients(switch: str, scheme: str
 def one_layer(model: M3Dphormer, data: Data) -> tuple[Any, Tensor, Tensor]:
     """The first layer, what it reads and what it gives, in evaluation."""
     inputs = model.prepare(data)
-    states, _ = model.states(inputs)
+    states = model.states(inputs).states
     return model.layers[0], states[0], states[1]
 
 
@@ -191,13 +193,46 @@ def test_a_gcn_expert_learns_values_alone() -> None:
 def test_learned_class_nodes_start_from_their_own_states_and_do_not_read_features() -> None:
     data = graph()
     model = model_for(data, class_features="learned", class_nodes=2, input="linear")
-    states, _ = model.states(model.prepare(data))
+    states = model.states(model.prepare(data)).states
     assert model.class_states is not None
     assert model.class_states.shape == (2 * C, 8)
     torch.testing.assert_close(states[0][-2 * C :], model.class_states)
     other = data.clone()
     other.x = data.x + 1
-    torch.testing.assert_close(model.states(model.prepare(other))[0][0][-2 * C :], states[0][-6:])
+    again = model.states(model.prepare(other)).states
+    torch.testing.assert_close(again[0][-2 * C :], states[0][-6:])
+
+
+def test_a_training_node_shows_its_label_and_in_training_the_loss_asks_for_the_others() -> None:
+    data = graph()
+    model = model_for(data, shown_labels=0.5, dropout=0.0, attention_dropout=0.0, input="linear")
+    assert model.label_states is not None
+    inputs, train = model.prepare(data), data.train_mask
+    plain = inputs.features.project(model.input)[:N]
+    given = model.states(inputs).states[0][:N] - plain
+    torch.testing.assert_close(given[train], model.label_states[data.y[train]])
+    torch.testing.assert_close(given[~train], torch.zeros_like(given[~train]))
+
+    model.train()
+    chance = Chance(7, model.config, training=True)
+    shown = inputs.shown_labels(chance) >= 0
+    assert 0 < int(shown.sum()) < int(train.sum())
+    assert not shown[~train].any()
+    logits = model.logits(inputs, chance)
+    asked = train & ~shown
+    expected = cross_entropy(logits[:N][asked], data.y[asked])
+    classes = cross_entropy(logits[N + P :], torch.arange(C))
+    model._chance = lambda: chance  # type: ignore[method-assign]
+    found = model.loss(inputs, data)
+    torch.testing.assert_close(found, expected + C / int(asked.sum()) * classes)
+
+
+def test_every_step_shows_other_labels() -> None:
+    data = graph()
+    model = model_for(data, shown_labels=0.5)
+    inputs = model.prepare(data)
+    seen = [inputs.shown_labels(Chance(seed, model.config, training=True)) for seed in (1, 2)]
+    assert not torch.equal(*seen)
 
 
 def test_several_class_nodes_share_the_training_nodes_and_each_counts_in_the_loss() -> None:
@@ -206,11 +241,11 @@ def test_several_class_nodes_share_the_training_nodes_and_each_counts_in_the_los
     inputs = model.prepare(data)
     members = masks.class_members(data, 3)
     assert inputs.layout.classes == 3 * C
-    states, _ = model.states(inputs)
+    states = model.states(inputs).states
     for number in range(3 * C):
         mean = data.x[members == number].mean(0)
         torch.testing.assert_close(states[0][N + P + number], model.input(mean))
-    logits = model.classifier(model.encode(inputs)[0])
+    logits = model.logits(inputs)
     train = data.train_mask
     targets = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
     weight = 9 / int(train.sum())

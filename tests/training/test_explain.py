@@ -51,7 +51,8 @@ def test_the_weights_are_what_the_layer_computes(fitted: NodeClassifier, data: D
     """The values under the weights, gated, rectified and added to the residual: the next state."""
     model, graph = fitted.model_, fitted._graph(data)
     with torch.no_grad():
-        states, gates = model.states(graph)  # type: ignore[operator]
+        walk = model.states(graph)  # type: ignore[operator]
+        states, gates = walk.states, walk.gates
         layer, h = model.layers[0], states[0]  # type: ignore[index]
         z, out = layer.norm(h), 0
         for i, one in enumerate(layer.attention(h, graph, 7)):

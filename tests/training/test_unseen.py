@@ -15,7 +15,7 @@ from torch_geometric.utils import k_hop_subgraph, subgraph
 import m3dphormer as m3d
 from graphs import random_graph
 from m3dphormer import NodeClassifier, UserError, UserNotice
-from m3dphormer.training.unseen import as_text, clusters_by_id, place_new
+from m3dphormer.training.unseen import as_text, by_id, place_new
 
 SMALL = {"hidden": 8, "layers": 2, "clusters": 4, "epochs": 3}
 PARTS = ("train_mask", "val_mask", "test_mask")
@@ -52,9 +52,9 @@ def seen(whole: Data) -> Data:
     return part_of(whole, keep.nonzero().squeeze(1))
 
 
-@pytest.fixture(scope="module")
-def fitted(seen: Data) -> NodeClassifier:
-    return NodeClassifier(**SMALL).fit(seen)
+@pytest.fixture(scope="module", params=[0.0, 0.5], ids=["plain", "shown labels"])
+def fitted(request: pytest.FixtureRequest, seen: Data) -> NodeClassifier:
+    return NodeClassifier(**SMALL, shown_labels=request.param).fit(seen)
 
 
 def undirected(*pairs: tuple[int, int]) -> np.ndarray:
@@ -98,7 +98,7 @@ def test_the_order_of_nodes_does_not_matter_to_their_clusters(seed: int) -> None
 
 def test_ids_are_matched_as_text_wherever_they_stand() -> None:
     ids = as_text("mine", [7, "b", 9])
-    found = clusters_by_id(ids, np.array(["9", "7", "a"]), np.array([3, 4, 5]))
+    found = by_id(ids, np.array(["9", "7", "a"]), np.array([3, 4, 5]))
     assert found.tolist() == [4, -1, 3]
     with pytest.raises(UserError, match="mine: two ids read '7' as text"):
         as_text("mine", [7, "7"])

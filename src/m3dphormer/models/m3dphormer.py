@@ -8,7 +8,7 @@ real nodes, cluster nodes, class nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from m3dphormer.models.base import Attention, Model
 from m3dphormer.models.m3dphormer_chance import Chance
 from m3dphormer.models.m3dphormer_config import M3DphormerConfig
 from m3dphormer.models.m3dphormer_expert import Expert
-from m3dphormer.models.m3dphormer_graph import Graph
+from m3dphormer.models.m3dphormer_graph import Graph, given_labels
 from m3dphormer.models.m3dphormer_twins import batch_norm
 from m3dphormer.models.registry import register_model
 
@@ -115,25 +115,39 @@ class Layer(nn.Module):
             delattr(self, name)
             self.__dict__[name] = getattr(other, name)  # no child: its weights are saved once
 
-    def forward(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
-        """The next state [T, hidden] and the gates [T, experts]."""
+    def forward(
+        self,
+        h: Tensor,
+        graph: Graph,
+        chance: Chance,
+        at: int,
+        classifier: nn.Linear | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The next state [T, hidden], the gates [T, experts], and what W of the classifier makes of
+        this state, [T, C], where it is computed by its structure.
+        """
+        given = (h, graph, chance, at, classifier)
         if self._must_recompute(h, graph, at):
-            out, gates = structure.recomputed(self._inside, h, graph, chance, at)
+            out, gates, seen = structure.recomputed(self._inside, *given)
         else:
-            out, gates = self._inside(h, graph, chance, at)
+            out, gates, seen = self._inside(*given)
         if isinstance(self.norm, nn.BatchNorm1d):
             out = batch_norm(self.norm, out, graph.layout.total)
         if self.config.residual == "inside":
             out = structure.drop_features(out.relu(), chance.features(at))
             out = out if self.ffn is None else self.ffn(out, chance.ffn(at))
-        return out, gates
+        return out, gates, seen
 
-    def _inside(self, h: Tensor, graph: Graph, chance: Chance, at: int) -> tuple[Tensor, Tensor]:
+    def _inside(
+        self, h: Tensor, graph: Graph, chance: Chance, at: int, classifier: nn.Linear | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         drops = [chance.attention(at, i) for i in range(len(self.experts))]
         fused = self._fused(h, graph)
         if fused:
-            logits, answers, residual = self._by_structure(h, graph, drops)
+            logits, answers, (residual, *others) = self._by_structure(h, graph, drops, classifier)
+            seen = others[0] if others else None
         else:
+            seen = None
             z = self.norm(h) if self.pre else h
             logits, residual = self.router.logits(z), self.residual(h)
             rows = zip(self.experts, graph.masks, drops, strict=True)
@@ -145,9 +159,9 @@ class Layer(nn.Module):
         if self.config.virtual_gates == "fixed":
             gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
         if self.config.residual == "inside":
-            return structure.gather(answers, gates, residual), gates
+            return structure.gather(answers, gates, residual), gates, seen
         out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
-        return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates
+        return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates, seen
 
     def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
         """Whom a row attends to, by expert."""
@@ -169,9 +183,16 @@ class Layer(nn.Module):
         return self._fused(h, graph) and at < self.config.layers - structure.kept_layers(h)
 
     def _by_structure(
-        self, h: Tensor, graph: Graph, drops: list[Dropout | None]
-    ) -> tuple[Tensor | None, list[structure.Piece], Tensor]:
+        self,
+        h: Tensor,
+        graph: Graph,
+        drops: list[Dropout | None],
+        classifier: nn.Linear | None,
+    ) -> tuple[Tensor | None, list[structure.Piece], list[Tensor]]:
         """The same three, without the work that the masks of the paper make needless."""
+        readers = [structure.Map.of(self.residual, len(h))]
+        if classifier is not None:
+            readers.append(structure.Map(classifier.weight, None, len(h)))
         experts = [
             structure.Expert(expert.weights(), mask, drop)  # type: ignore[operator]
             for expert, mask, drop in zip(self.experts, graph.masks, drops, strict=True)
@@ -180,8 +201,24 @@ class Layer(nn.Module):
         if isinstance(self.norm, RMSNorm):
             norm = structure.Norm(self.norm.weight, self.norm.bias, self.norm.eps)
         return structure.attend_all(
-            h, graph.layout, experts, norm=norm, gate=self.router.gate, residual=self.residual
+            h, graph.layout, experts, norm=norm, gate=self.router.gate, readers=readers
         )
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a graph becomes on its way through the layers.
+
+    Args:
+        states: H^0 ... H^L, each [T, hidden].
+        gates: [layers, T, experts].
+        seen: H^l W of the classifier for l < L, each [T, C], where the layers have given it: the
+            classifier is linear, so the sum of all states need not be made.
+    """
+
+    states: list[Tensor]
+    gates: Tensor
+    seen: list[Tensor]
 
 
 @register_model("m3dphormer")
@@ -204,6 +241,10 @@ class M3Dphormer(Model):
         if config.class_features == "learned":
             start = torch.randn(classes * config.class_nodes, config.hidden)
             self.class_states = nn.Parameter(start / config.hidden**0.5)
+        self.label_states: nn.Parameter | None = None
+        if config.shown_labels:
+            start = torch.randn(classes, config.hidden)
+            self.label_states = nn.Parameter(start / config.hidden**0.5)
         distinct = len(set(config.levels)) == len(config.levels)
         self.gate_names = config.levels if distinct else config.experts
 
@@ -216,36 +257,50 @@ class M3Dphormer(Model):
             return None
         return masks.assign(data, data.cluster if "cluster" in data else self.config.clusters)
 
+    def extras(self, data: Data) -> dict[str, Tensor]:
+        """The labels that are an input, [N], -1 for none: those of the training nodes."""
+        return {"shown": given_labels(data)} if self.config.shown_labels else {}
+
     def prepare(self, data: Data) -> Graph:
         """Partition, masks and features of the virtual nodes."""
         return Graph.of(data, self.config, self.partition(data))
 
     def virtual_states(self, graph: Graph) -> dict[str, Tensor]:
         """What each layer reads of cluster, class and plain virtual nodes."""
-        return graph.virtual_rows(torch.stack(self.states(graph)[0][:-1]))
+        return graph.virtual_rows(torch.stack(self.states(graph).states[:-1]))
 
     def prepare_unseen(self, data: Data, states: Mapping[str, Tensor]) -> Graph:
         """The graph with its virtual rows as they were in training."""
         return self.prepare(data).with_constants(states)
 
-    def states(self, graph: Graph) -> tuple[list[Tensor], Tensor]:
-        """H^0 ... H^L, each [T, hidden], and the gates, [layers, T, experts]."""
+    def _chance(self) -> Chance:
+        """What one forward pass drops."""
         seed = int(torch.randint(2**62, ())) if self.training else 0
-        chance = Chance(seed, self.config, self.training)
+        return Chance(seed, self.config, self.training)
+
+    def states(self, graph: Graph, chance: Chance | None = None) -> Walk:
+        """All layers, one after the other."""
+        chance = chance or self._chance()
         graph = graph if self.training else graph.without_twins()
-        h = self._project(graph)
+        h = self._project(graph, chance)
         if self.config.input == "skip":
             fused = structure.structured(self.config.scheme, h)
             h = structure.skip(h, chance.features(-1), fused=fused)
-        states, gates = [], []
+        states, gates, seen = [], [], []
+        classifier = self.classifier if self.config.readout == "sum" else None
         for i, layer in enumerate(self.layers):
             states.append(graph.entering(h, i))
-            h, gate = layer(states[i], graph, chance, i)
+            h, gate, logits = layer(states[i], graph, chance, i, classifier)
             gates.append(gate)
-        return [*states, h], torch.stack(gates)
+            if logits is not None:
+                seen.append(logits)
+        return Walk([*states, h], torch.stack(gates), seen)
 
-    def _project(self, graph: Graph) -> Tensor:
-        """X W + b, a learned state in place of it for class nodes, and the twins after them all."""
+    def _project(self, graph: Graph, chance: Chance) -> Tensor:
+        """X W + b, a learned state in place of it for class nodes, and the twins after them all.
+
+        A node that shows its label has the label's state added to its own.
+        """
         h = graph.features.project(self.input)
         if self.class_states is not None:
             rows = graph.layout.rows("classes")
@@ -253,30 +308,39 @@ class M3Dphormer(Model):
         if graph.twins is not None:
             learned = self.class_states is not None
             h = torch.cat([h, graph.twins.start(h, self.input.bias, learned=learned)])
+        if self.label_states is not None:
+            labels = graph.shown_labels(chance)
+            showing = (labels >= 0).nonzero().squeeze(1)
+            h = h.index_add(0, showing, self.label_states[labels[showing]])
         return h
 
-    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """What the classifier reads, [T, hidden], and the gates, [layers, T, experts]."""
-        states, gates = self.states(graph)
-        read = states[-1]
+    def logits(self, graph: Graph, chance: Chance | None = None) -> Tensor:
+        """What the classifier makes of all rows, [T, C]."""
+        walk = self.states(graph, chance)
+        *before, read = walk.states
+        if walk.seen:
+            return sum(
+                walk.seen,
+                start=structure.project(read, self.classifier.weight, self.classifier.bias),
+            )
         if self.config.readout == "sum":
-            read = read + states[0]
-            for state in states[1:-1]:
+            read = read + before[0]
+            for state in before[1:]:
                 read += state
-        return read[: graph.layout.total], gates
+        logits: Tensor = self.classifier(read[: graph.layout.total])
+        return logits
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits of the real nodes, [N, C]."""
-        logits: Tensor = self.classifier(self.encode(graph)[0][: graph.layout.nodes])
-        return logits
+        return self.logits(graph)[: graph.layout.nodes]
 
     def gates(self, graph: Graph) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""
-        return self.encode(graph)[1][:, : graph.layout.nodes]
+        return self.states(graph).gates[:, : graph.layout.nodes]
 
     def attention(self, graph: Graph, row: int) -> list[list[Attention]]:
         """Whom a row attends to, by layer and expert."""
-        states, _ = self.states(graph)
+        states = self.states(graph).states
         return [
             layer.attention(h, graph, row)  # type: ignore[operator]
             for layer, h in zip(self.layers, states[:-1], strict=True)
@@ -284,8 +348,13 @@ class M3Dphormer(Model):
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes and the class nodes, each of its own class."""
-        logits: Tensor = self.classifier(self.encode(graph)[0])
-        train = data.train_mask.nonzero().squeeze(1)
+        chance = self._chance()
+        logits = self.logits(graph, chance)
+        asked = data.train_mask
+        if self.label_states is not None:
+            hidden = asked & (graph.shown_labels(chance) < 0)
+            asked = hidden if bool(hidden.any()) else asked
+        train = asked.nonzero().squeeze(1)
         if not graph.layout.classes:
             return cross_entropy(logits[train], data.y[train])
         classes = torch.arange(class_count(data), device=logits.device)

@@ -28,6 +28,10 @@ class Chance:
         """Of what a feed-forward block adds."""
         return self._drop(self.config.dropout, self.config.layers, layer)
 
+    def labels(self) -> Dropout | None:
+        """Of the training labels that are shown."""
+        return self._drop(1 - self.config.shown_labels, self.config.layers + 1, 0)
+
     def _drop(self, p: float, layer: int, place: int) -> Dropout | None:
         call = (1 + layer) * (1 + len(self.config.experts)) + place
         return Dropout(p, self.seed, call) if self.training and p else None

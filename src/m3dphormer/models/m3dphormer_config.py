@@ -56,6 +56,9 @@ class M3DphormerConfig(ModelConfig):
             that node (``models/m3dphormer_twins.py`` says what is left out).
         class_features: A class node starts as the "mean" of its members' features or "learned".
         class_nodes: How many class nodes a class has; each sees a share of its training nodes.
+        shown_labels: A variant of our own: training labels are an input too. In a training step
+            this share of the training nodes, drawn anew, shows its label and the loss asks for
+            those of the others; in evaluation all training nodes show theirs. 0: none does.
         loss: "mean" over training and class nodes together, or "weighted": CE(train) +
             (class nodes / training nodes) CE(class nodes), the same up to a factor.
     """
@@ -88,6 +91,7 @@ class M3DphormerConfig(ModelConfig):
     leave_one_out: bool = setting(False, flag())
     class_features: str = setting("mean", one_of("mean", "learned"))
     class_nodes: int = setting(1, at_least(1))
+    shown_labels: float = setting(0.0, between(0, 1))
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "official": {},

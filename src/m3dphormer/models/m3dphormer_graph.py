@@ -16,6 +16,7 @@ from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, structure
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
+from m3dphormer.models.m3dphormer_chance import Chance
 from m3dphormer.models.m3dphormer_config import M3DphormerConfig
 from m3dphormer.models.m3dphormer_twins import Twins
 
@@ -27,6 +28,7 @@ class Graph:
     features: structure.Features  # a virtual node has the mean of its members' raw features
     layout: Layout
     masks: tuple[Mask, ...]
+    labels: Tensor  # [N], of the training nodes, -1 elsewhere
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
     states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
     twins: Twins | None = None  # where training nodes are left out of what they read
@@ -59,10 +61,19 @@ class Graph:
         return cls(
             features=make(x, groups),
             layout=layout,
+            labels=given_labels(data),
             masks=tuple(mask.widen(layout) for mask in built),
             virtual_gates=_own_level_gates(layout, config.levels).to(x.device),
             twins=twins,
         )
+
+    def shown_labels(self, chance: Chance) -> Tensor:
+        """The training labels that are an input, [N]; -1: none."""
+        hidden = chance.labels()
+        if hidden is None:
+            return self.labels
+        node = torch.arange(len(self.labels), device=self.labels.device)
+        return torch.where(hidden.scale(node, node, heads=1).squeeze(1) > 0, self.labels, -1)
 
     def without_twins(self) -> Graph:
         """The same, for evaluation."""
@@ -88,6 +99,12 @@ class Graph:
         """The same where every layer reads the virtual rows from ``virtual_rows``."""
         fixed = [states[role] for role in ROLES[1:] if self.layout.size(role)]
         return replace(self, states=torch.cat(fixed, dim=1) if fixed else None)
+
+
+def given_labels(data: Data) -> Tensor:
+    """The labels of the training nodes, [N], -1 elsewhere; ``data.shown`` where there is one."""
+    shown: Tensor = data.shown if "shown" in data else torch.where(data.train_mask, data.y, -1)
+    return shown
 
 
 def _own_level_gates(layout: Layout, levels: tuple[masks.Level, ...]) -> Tensor:

@@ -1,6 +1,7 @@
 """What a fitted classifier keeps of its graph, and the folder it is saved in.
 
-``model.json`` (settings and facts), ``graph.npz`` (split, ids, clusters, states of virtual rows),
+``model.json`` (settings and facts), ``graph.npz`` (split, ids, training labels, clusters, states of
+virtual rows),
 ``weights.safetensors``.
 """
 
@@ -26,7 +27,7 @@ from m3dphormer.graph.cache import write_atomically
 from m3dphormer.models import Model
 from m3dphormer.training.files import read_json, write_arrays, write_json
 from m3dphormer.training.loop import Epoch
-from m3dphormer.training.unseen import as_text, clusters_by_id, place_new
+from m3dphormer.training.unseen import as_text, by_id, place_new
 
 FORMAT = 2
 
@@ -48,6 +49,7 @@ class Memory:
     train: np.ndarray  # [N] bool, and so val and test
     val: np.ndarray
     test: np.ndarray
+    labels: np.ndarray | None  # [N] int64, of training nodes, -1 elsewhere; None: an older run
     node_ids: np.ndarray | None  # [N] text
     cluster: np.ndarray | None  # [N] int64, where the model uses clusters
     centroids: np.ndarray | None  # [P, features] mean raw features of the clusters
@@ -75,6 +77,7 @@ class Memory:
             train=train,
             val=val,
             test=test,
+            labels=np.where(train, data.y.cpu().numpy(), -1),
             node_ids=as_text(data.name, data.node_ids) if "node_ids" in data else None,
             cluster=None if cluster is None else cluster.cpu().numpy(),
             centroids=centroids,
@@ -91,6 +94,8 @@ class Memory:
         known.y = torch.full_like(data.y, -1)
         known.train_mask = torch.zeros_like(data.train_mask)
         known.label_names = list(self.label_names)
+        if self.labels is not None:
+            known.shown = torch.from_numpy(self._old(data, self.labels))
         states = {role: torch.from_numpy(state) for role, state in self.states.items()}
         if self.cluster is not None:
             present, place = np.unique(self.clusters(data), return_inverse=True)
@@ -103,15 +108,16 @@ class Memory:
         """The cluster of each node, [N]: remembered for an old one, by its neighbours for a new."""
         assert self.cluster is not None
         assert self.centroids is not None
-        if self.node_ids is not None and "node_ids" in data:
-            ids = as_text(data.name, data.node_ids)
-            cluster = clusters_by_id(ids, self.node_ids, self.cluster)
-        elif data.graph_hash == self.graph_hash:
-            cluster = self.cluster
-        else:
-            cluster = np.full(data.num_nodes, -1)
         edges, x = data.edge_index.cpu().numpy(), data.x.cpu().numpy()
-        return place_new(cluster, edges, x, self.centroids)
+        return place_new(self._old(data, self.cluster), edges, x, self.centroids)
+
+    def _old(self, data: Data, values: np.ndarray) -> np.ndarray:
+        """What was remembered of each node, [N]; -1 for a new one."""
+        if self.node_ids is not None and "node_ids" in data:
+            return by_id(as_text(data.name, data.node_ids), self.node_ids, values)
+        if data.graph_hash == self.graph_hash:
+            return values
+        return np.full(data.num_nodes, -1)
 
     def _refuse_other_features(self, data: Data) -> None:
         if data.num_features != self.features:
@@ -127,7 +133,7 @@ class Memory:
             )
 
 
-ARRAYS = ("train", "val", "test", "node_ids", "cluster", "centroids")
+ARRAYS = ("train", "val", "test", "labels", "node_ids", "cluster", "centroids")
 
 
 def save(folder: Path, parameters: dict[str, Any], memory: Memory, model: Model) -> None:

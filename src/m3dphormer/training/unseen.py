@@ -20,8 +20,8 @@ def as_text(name: str, ids: Iterable[object]) -> np.ndarray:
     return text
 
 
-def clusters_by_id(ids: np.ndarray, old_ids: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """The cluster of each node that was there in training, -1 for a new one, [N]."""
+def by_id(ids: np.ndarray, old_ids: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """What each node was in training, a cluster or a label, [N]; -1 for a new one."""
     place = pd.Index(old_ids).get_indexer(pd.Index(ids))
     return np.where(place >= 0, old[place], -1)
 
