@@ -19,7 +19,12 @@ COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 @pytest.mark.parametrize(
-    ("main", "source"), [("sanitize.cpp", "kernels.cpp"), ("sanitize_maps.cpp", "structure.cpp")]
+    ("main", "source"),
+    [
+        ("sanitize.cpp", "kernels.cpp"),
+        ("sanitize_maps.cpp", "structure.cpp"),
+        ("sanitize_sparse.cpp", "structure.cpp"),
+    ],
 )
 def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
     main: str, source: str, tmp_path: Path

@@ -6,6 +6,7 @@ A state is [T, hidden]. What autograd keeps is counted from the code of ``models
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,9 +17,12 @@ from torch_geometric.data import Data
 from m3dphormer.attention import DEFAULT_SCHEME, native, planner, structure
 from m3dphormer.attention.planner import Shape, Work
 from m3dphormer.attention.structure import inputs
+from m3dphormer.attention.structure.sparse import block_rows
 from m3dphormer.masks import Layout, Mask
 
 NUMBER, INDEX = 4, 8  # bytes
+LISTED = 4  # bytes of a non-zero in each list of ``structure/sparse.py``
+PICKED = 3  # products of a dense map that take as long as one of a sparse map
 STEP = 8  # flops a multiplication: two forward, two to evaluate, four backward
 STORED = 5  # copies of the weights: themselves, gradients, two moments of Adam, the best epoch's
 
@@ -101,14 +105,16 @@ def _input(network: Network, data: Data, by_structure: bool) -> Work:
         return work.holds(state, kept=kept, forward=kept + 2 * state, backward=2 * state)
     nnz = int(data.x.count_nonzero())
     density = nnz / max(data.x.numel(), 1)
-    sparse, columns = density < inputs.SPARSE_FORWARD, density < inputs.SPARSE_BACKWARD
+    packed, sparse = density < inputs.SPARSE_FORWARD, density < inputs.SPARSE_BACKWARD
+    blocks = math.ceil(nodes / block_rows(density))
+    lists = (2 + 2 * packed) * LISTED * nnz + INDEX * (nodes + blocks * features)
     built = virtual * features < inputs.MEANS_FROM * nodes
     means = NUMBER * virtual * features if built else 2 * (INDEX + NUMBER) * 2 * nodes
-    dense = (not sparse) * 2 + (not columns)
+    dense, picked = 2 * (not packed) + (not sparse), 2 * packed + sparse
+    products = dense * nodes * features + PICKED * picked * nnz
     work = Work(
-        index=(sparse + columns) * (INDEX + NUMBER) * nnz + means,
-        projected=2 * dense * nodes * features * network.width,
-        warm=NUMBER * (2 * sparse + columns) * nnz * network.width,
+        index=sparse * lists + means,
+        projected=2 * products * network.width,
         calls=40,
     ).writes(state, 8)
     return work.holds(state, forward=2 * state, backward=2 * state)

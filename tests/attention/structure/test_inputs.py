@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(native.library() is None, reason="the kernels ar
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("density", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("density", [0.01, 0.1, 0.35, 1.0])
 @pytest.mark.parametrize("means_from", [0, 1000])
 def test_every_form_equals_the_built_rows(
     bias: bool, density: float, means_from: int, monkeypatch: pytest.MonkeyPatch
@@ -27,7 +27,7 @@ def test_every_form_equals_the_built_rows(
     chosen, plain = inputs.features(x, groups), inputs.plain_features(x, groups)
     assert (chosen.means is None) == (means_from > 0)
     assert (chosen.sparse is None) == (density == 1.0)
-    assert (chosen.columns is None) == (density > 0.05)
+    assert chosen.sparse is None or chosen.sparse.packed == (density < 0.2)
     one, other = chosen.project(layer), plain.project(layer)
     assert one.shape == (90, 8)
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
@@ -46,12 +46,12 @@ def test_a_graph_without_virtual_nodes_has_its_own_rows_alone() -> None:
     torch.testing.assert_close(inputs.features(x, []).project(layer), layer(x))
 
 
-@pytest.mark.parametrize("density", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("density", [0.01, 0.1, 0.35, 1.0])
 def test_dropped_features_are_features_with_some_numbers_dropped(density: float) -> None:
     torch.manual_seed(0)
     x = (1 + torch.rand(80, 30).double()) * (torch.rand(80, 30) < density)
     whole = inputs.features(x, [])
-    assert (whole.columns is None) == (density > 0.05)
+    assert (whole.sparse is None) == (density == 1.0)
     given = whole.dropped(0.4)
     weight = torch.eye(30).double().requires_grad_()
     out = given.times(weight)  # X itself

@@ -5,6 +5,7 @@
 #include "norm.h"
 #include "product.h"
 #include "skip.h"
+#include "sparse.h"
 #include "star.h"
 
 #define PASTE(pass, type, set) m3d_##pass##_##type##_##set
@@ -19,6 +20,11 @@
 #define MEMBERED Members{ids, first, from, to, group, groups, pieces}
 #define STAR MEMBERS, int64_t first_centre, int64_t loops, int64_t heads, int64_t width, double scale
 #define STARRED Star{MEMBERED, first_centre, loops, heads, scale}
+
+#define PICKS(TYPE)                                                                                          \
+  const int64_t *first, const int32_t *column, const TYPE *value, const int64_t *run, const int32_t *row,    \
+      const int32_t *place, int64_t block, int64_t rows, int64_t features
+#define PICKED {first, column, value, run, row, place, block, rows, features}
 
 #define PASSES(TYPE, type)                                                                                            \
   EXPORT(mix_forward, type)(TYPE * out, const TYPE* residual, const TYPE* gates, TYPE* const* x, const int64_t* from, \
@@ -73,6 +79,14 @@
                             int64_t threads) {                                                                        \
     map_weights<TYPE>(by_map, partial, x, {nullptr, nullptr, grads, outputs, limits, count}, spans, rows, width,      \
                       threads);                                                                                       \
+  }                                                                                                                   \
+  EXPORT(pick_forward, type)(TYPE * out, const TYPE* weight, const TYPE* bias, PICKS(TYPE), int64_t outputs,          \
+                             int64_t threads) {                                                                       \
+    pick_forward<TYPE>(out, PICKED, weight, bias, outputs, threads);                                                  \
+  }                                                                                                                   \
+  EXPORT(pick_weights, type)(TYPE * by_weight, TYPE * by_bias, const TYPE* grad, PICKS(TYPE), int64_t outputs,        \
+                             int64_t threads) {                                                                       \
+    pick_weights<TYPE>(by_weight, by_bias, PICKED, grad, outputs, threads);                                           \
   }                                                                                                                   \
   EXPORT(pool_forward, type)(TYPE * pooled, TYPE * kept, TYPE * lse, TYPE * states, const TYPE* z,                    \
                              const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads, int64_t width, DROP,   \

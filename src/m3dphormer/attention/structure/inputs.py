@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,9 +20,10 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.structure import maps, passes
 from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.mix import drop_features
+from m3dphormer.attention.structure.sparse import Sparse
 
 SPARSE_FORWARD = 0.2  # share of non-zeros below which X W is faster sparse
-SPARSE_BACKWARD = 0.05  # the same for X^T G, whose rows are long
+SPARSE_BACKWARD = 0.5  # the same for X^T G
 MEANS_FROM = 16  # numbers in the virtual rows for each node, from which means of X W are cheaper
 
 Group = tuple[Tensor, int]  # the group of each node, -1 for none, and how many groups
@@ -37,15 +37,13 @@ class Features:
         x: [N, F].
         virtual: [V, F] means of members, where they are so few that they are built.
         means: [V, N] sparse, and its transpose, where they are not.
-        sparse: X as CSR, where X W is faster so.
-        columns: X^T as CSR, where X^T G is faster so.
+        sparse: the non-zeros of X, where X^T G is faster so; packed, where X W is.
     """
 
     x: Tensor
     virtual: Tensor | None
     means: tuple[Tensor, Tensor] | None
-    sparse: Tensor | None
-    columns: Tensor | None
+    sparse: Sparse | None
 
     def project(self, layer: nn.Linear) -> Tensor:
         """X W + b of all T rows."""
@@ -63,27 +61,17 @@ class Features:
 
         Without virtual rows, and without a copy of X where it is sparse: a zero stays a zero.
         """
-        if self.sparse is None or self.columns is None:
-            return replace(self, x=drop(self.x, p), sparse=None)
-        values = drop(self.sparse.values(), p)
-        by_column = values[self._by_column]
-        return replace(
-            self,
-            sparse=_with_values(self.sparse, values),
-            columns=_with_values(self.columns, by_column),
-        )
-
-    @cached_property
-    def _by_column(self) -> Tensor:
-        """Where the values of ``columns`` stand among those of ``sparse``."""
-        assert self.sparse is not None
-        return torch.argsort(self.sparse.col_indices(), stable=True)
+        if self.sparse is None:
+            return replace(self, x=drop(self.x, p))
+        sparse = self.sparse.dropped(p)
+        x = self.x if sparse.packed else sparse.values.view_as(self.x)
+        return replace(self, x=x, sparse=sparse)
 
 
 def plain_features(x: Tensor, groups: Sequence[Group]) -> Features:
     """All T rows built."""
     rows = torch.cat([x, *(group_means(x, *group) for group in groups)])
-    return Features(rows, None, None, None, None)
+    return Features(rows, None, None, None)
 
 
 def features(x: Tensor, groups: Sequence[Group]) -> Features:
@@ -93,15 +81,12 @@ def features(x: Tensor, groups: Sequence[Group]) -> Features:
     density = float((x != 0).sum()) / max(x.numel(), 1)
     virtual = sum(count for _, count in groups)
     built = virtual * x.shape[1] < MEANS_FROM * len(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse tensors a beta
-        return Features(
-            x,
-            torch.cat([group_means(x, *group) for group in groups]) if built and groups else None,
-            None if built else _mean_matrices(groups, x),
-            x.to_sparse_csr() if density < SPARSE_FORWARD else None,
-            x.t().to_sparse_csr() if density < SPARSE_BACKWARD else None,
-        )
+    return Features(
+        x,
+        torch.cat([group_means(x, *group) for group in groups]) if built and groups else None,
+        None if built else _mean_matrices(groups, x),
+        Sparse.of(x, packed=density < SPARSE_FORWARD) if density < SPARSE_BACKWARD else None,
+    )
 
 
 def group_means(x: Tensor, group: Tensor, count: int) -> Tensor:
@@ -123,14 +108,10 @@ def _mean_matrices(groups: Sequence[Group], x: Tensor) -> tuple[Tensor, Tensor]:
         values.append(1 / sizes[group[members]].to(x.dtype))
         first += count
     place = torch.stack([torch.cat(rows), torch.cat(columns)])
-    means = torch.sparse_coo_tensor(place, torch.cat(values), (first, len(x)))
-    return means.to_sparse_csr(), means.t().to_sparse_csr()
-
-
-def _with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """A CSR with the same places and other values."""
-    places = matrix.crow_indices(), matrix.col_indices()
-    return torch.sparse_csr_tensor(*places, values, matrix.shape, check_invariants=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse tensors a beta
+        means = torch.sparse_coo_tensor(place, torch.cat(values), (first, len(x)))
+        return means.to_sparse_csr(), means.t().to_sparse_csr()
 
 
 class _Project(torch.autograd.Function):
@@ -143,15 +124,17 @@ class _Project(torch.autograd.Function):
         else:
             total = n + (0 if given.virtual is None else len(given.virtual))
         out = given.x.new_empty(total, len(weight))
-        if given.sparse is None:
-            maps.apply(given.x, [Map(weight, None, n)], [out[:n]])
+        own = bias if given.means is None else None  # the mean of no rows would lack it
+        if given.sparse is None or not given.sparse.packed:
+            maps.apply(given.x, [Map(weight, own, n)], [out[:n]])
         else:
-            torch.mm(given.sparse, weight.t(), out=out[:n])
+            given.sparse.times(weight, own, out[:n])
         if given.means is not None:
             torch.mm(given.means[0], out[:n], out=out[n:])
-        elif given.virtual is not None:
-            torch.mm(given.virtual, weight.t(), out=out[n:])
-        return out if bias is None else out.add_(bias)
+            return out if bias is None else out.add_(bias)
+        if given.virtual is not None:
+            out[n:] = linear(given.virtual, weight, bias)
+        return out
 
     @staticmethod
     @once_differentiable
@@ -160,13 +143,16 @@ class _Project(torch.autograd.Function):
         n, real = len(given.x), grad[: len(given.x)]
         if given.means is not None:
             real = torch.addmm(real, given.means[1], grad[n:])
-        if given.columns is None:
-            ((by_weight, _),) = maps.to_weights(given.x, [real])
+        if given.sparse is None:
+            ((by_weight, by_bias),) = maps.to_weights(given.x, [real])
         else:
-            by_weight = (given.columns @ real).t()
+            by_weight, by_bias = given.sparse.to_weights(real)
         if given.virtual is not None:
             by_weight = torch.addmm(by_weight, grad[n:].t(), given.virtual)
-        return None, by_weight, grad.sum(0) if ctx.biased else None
+            by_bias = by_bias + grad[n:].sum(0)
+        if given.means is not None:
+            by_bias = grad.sum(0)
+        return None, by_weight, by_bias if ctx.biased else None
 
 
 def skip(z: Tensor, dropout: Dropout | None, *, fused: bool) -> Tensor:
