@@ -81,7 +81,7 @@ static bool right(const Set& set, int64_t rows, int64_t width, const std::vector
   set.weights(by_map.data(), partial.data(), x.data(), g.data(), n, limit, count, spans, rows, width, threads);
   bool good = true;
   std::vector<double> sums(rows * width, 0.0);
-  const float* at = by_map.data();
+  const float *at = by_map.data(), *bias_at = at + size / (width + 1) * width;
   for (int64_t i = 0; i < count; ++i) {
     std::vector<double> by_weight(n[i] * width, 0.0), by_bias(n[i], 0.0);
     for (int64_t r = 0; r < limit[i]; ++r)
@@ -97,7 +97,7 @@ static bool right(const Set& set, int64_t rows, int64_t width, const std::vector
         good = good && near(o[i][r * n[i] + c], total);
       }
     for (double sum : by_weight) good = good && near(*at++, sum);
-    for (double sum : by_bias) good = good && near(*at++, sum);
+    for (double sum : by_bias) good = good && near(*bias_at++, sum);
   }
   for (int64_t c = 0; c < rows * width; ++c) good = good && near(grad[c], sums[c]);
   return good;
@@ -109,7 +109,9 @@ int main() {
       for (int64_t rows : {1, 5, 13, 130, 300})
         for (int64_t threads : {1, 2}) {
           const std::vector<int64_t> outputs = {1, 17, 32, 40}, limits = {rows, rows, (rows + 1) / 2, 1};
+          const std::vector<int64_t> narrow = {2, 4, 12, 5}, some = {(rows + 1) / 2, rows, 1, rows};
           if (!right(kSets[isa], rows, width, outputs, limits, threads)) return std::printf("wrong\n"), 1;
+          if (!right(kSets[isa], rows, width, narrow, some, threads)) return std::printf("wrong\n"), 1;
         }
   std::printf("clean\n");
   return 0;

@@ -74,14 +74,17 @@ def test_every_instruction_set_gives_the_same(
     monkeypatch.setattr(native, "instruction_set", lambda: native.INSTRUCTION_SETS.index(name))
     passes._pass.cache_clear()
     try:
-        shape = problem(2500, 37, [64, 5, 128], [2500, 2400, 1], dtype)
-        check(*shape, tolerance=2e-3 if dtype == torch.float32 else 1e-10)
+        tolerance = 2e-3 if dtype == torch.float32 else 1e-10
+        check(*problem(2500, 37, [64, 5, 128], [2500, 2400, 1], dtype), tolerance)
+        narrow, limits = [2, 4, 4, 128, 12, 33], [700, 650, 700, 600, 1, 700]
+        check(*problem(700, 128, narrow, limits, dtype), tolerance)
     finally:
         passes._pass.cache_clear()
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
-    x, made, grads = problem(5000, 48, [48, 7, 96], [5000, 5000, 4000], torch.float32)
+    outputs, limits = [48, 7, 2, 96, 12], [5000, 5000, 4500, 4000, 5000]
+    x, made, grads = problem(5000, 48, outputs, limits, torch.float32)
     weights, before = [each.weight for each in made], torch.get_num_threads()
     found = []
     try:
@@ -114,3 +117,11 @@ def test_a_row_that_is_not_a_number_stays_alone() -> None:
     (out,) = maps.apply(x, made)
     assert out[7].isnan().all()
     assert out.isnan().any(dim=1).sum() == 1
+
+
+def test_a_row_that_a_map_does_not_read_does_not_reach_its_gradient() -> None:
+    x, _, grads = problem(50, 16, [3, 40, 5], [50, 30, 20], torch.float32)
+    x[40] = float("nan")
+    of_all, *of_some = maps.to_weights(x, grads)
+    assert of_all[0].isnan().all()
+    assert not any(part.isnan().any() for pair in of_some for part in pair)

@@ -57,13 +57,14 @@ def to_weights(x: Tensor, grads: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]
     x, grads = x.contiguous(), [grad.contiguous() for grad in grads]
     rows, width = x.shape
     spans = min(rows // SPAN + 1, SPANS)
-    sizes = [part for grad in grads for part in (grad.shape[1] * width, grad.shape[1])]
+    outputs = [grad.shape[1] for grad in grads]
+    sizes = [*(n * width for n in outputs), *outputs]
     both, partial = x.new_empty(sum(sizes)), x.new_empty(spans, sum(sizes))
     given = (passes.addresses(grads), *_sizes(grads), spans, rows, width)
     passes.run("map_weights", x.dtype, both, partial, x, *given)
     parts = torch.split(both, sizes)
-    by_weight = (part.view(-1, width) for part in parts[::2])
-    return list(zip(by_weight, parts[1::2], strict=True))
+    by_weight = (part.view(-1, width) for part in parts[: len(grads)])
+    return list(zip(by_weight, parts[len(grads) :], strict=True))
 
 
 def _sizes(sides: Sequence[Tensor]) -> tuple[list[int], list[int], int]:
