@@ -16,7 +16,7 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from m3dphormer import masks
 from m3dphormer.attention import attend_additive
-from m3dphormer.attention.structure import Features, features, project
+from m3dphormer.attention.structure import Features, features, plain_features, project
 from m3dphormer.masks import Mask
 from m3dphormer.models.propagate import Neighbours, edges
 
@@ -148,4 +148,4 @@ class Graph:
         """For one kind of convolution and who computes it."""
         public = engine == "pyg"
         around = edges(data, loops=loops) if public else kind.surroundings(data, loops=loops)
-        return cls(features(data.x, []), around)
+        return cls((plain_features if public else features)(data.x, []), around)

@@ -156,7 +156,7 @@ class Polynormer(Model):
         for layer in self.local_layers:
             x = layer(x, graph)
             states.append(x)
-        x = torch.stack(states).sum(dim=0)
+        x = sum(states[1:], states[0])
         if not self.everywhere:
             local: Tensor = self.local_classifier(x)
             return local

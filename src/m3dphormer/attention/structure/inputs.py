@@ -51,7 +51,7 @@ class Features:
 
     def times(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """The same with the weights [d, F] and [d] of a linear layer."""
-        if not passes.serve(self.x):
+        if self.means is None and self.sparse is None and self.virtual is None:
             return linear(self.x, weight, bias)
         out: Tensor = _Project.apply(self, weight, bias)  # type: ignore[no-untyped-call]
         return out
