@@ -16,7 +16,6 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.models import Model, Phase
-from m3dphormer.training.heap import kept_heap
 from m3dphormer.training.metrics import METRICS
 from m3dphormer.training.settings import TrainConfig
 
@@ -108,12 +107,11 @@ def fit(
         for epoch in state.history:
             watch(epoch)
         start = time.perf_counter() - (state.history[-1].seconds if state.history else 0.0)
-        with kept_heap():
-            while not _over(state, config, seconds):
-                _step(state, graph, data, config, metric, start)
-                watch(state.history[-1])
-                if keeper is not None:
-                    keeper.keep(state)
+        while not _over(state, config, seconds):
+            _step(state, graph, data, config, metric, start)
+            watch(state.history[-1])
+            if keeper is not None:
+                keeper.keep(state)
     except (UserError, KeyboardInterrupt) as error:
         if state.kept is None:
             raise
