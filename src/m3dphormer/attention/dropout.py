@@ -6,7 +6,7 @@ An entry (query u, key v, head h) of one call is dropped where a 32-bit hash of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -26,11 +26,14 @@ class Dropout:
         p: Probability to drop a weight, in [0, 1).
         seed: One number a training step.
         call: Tells the attention calls of a step apart.
+        names: [rows] what each row is called, where the rows are some of a larger state; None: by
+            its number.
     """
 
     p: float
     seed: int
     call: int = 0
+    names: Tensor | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.p < 1.0:
@@ -45,8 +48,8 @@ class Dropout:
         """Factor 0 or 1/(1-p) of each entry.
 
         Args:
-            queries: Ids of the queries, any shape that broadcasts with ``keys``.
-            keys: Ids of the keys.
+            queries: Names of the queries, any shape that broadcasts with ``keys``.
+            keys: Names of the keys.
 
         Returns:
             [..., heads] of the broadcast shape, float64.
@@ -54,6 +57,11 @@ class Dropout:
         bits = hash_entries(self.seed, self.call, queries, keys, heads)
         kept = bits >= self.threshold
         return kept.to(torch.float64) / (1.0 - self.p)
+
+
+def among(dropout: Dropout | None, rows: Tensor | None) -> Dropout | None:
+    """The same entries dropped, where only these rows of a state are at hand."""
+    return dropout if dropout is None or rows is None else replace(dropout, names=rows)
 
 
 def keywords(dropout: Dropout | None) -> dict[str, Any]:

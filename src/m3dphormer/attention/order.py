@@ -21,20 +21,36 @@ def index_of(mask: Mask) -> Index:
     """indptr and indices of the mask and of its transpose, and the row at each place; made once."""
     known = mask.memo.get("index")
     if known is None:
-        known = mask.memo["index"] = _index(mask.to_csr())
+        csr = mask.to_csr()
+        known = mask.memo["index"] = _index(csr, _order(csr))
     index: Index = known
     return index
 
 
-def _index(csr: CSR) -> Index:
+def ordered_like(whole: Mask, part: Mask) -> Mask:
+    """The part of a mask, whose rows are walked in the order of the whole one's."""
+    part.memo["index"] = _index(part.to_csr(), index_of(whole)[4])
+    return part
+
+
+def _order(csr: CSR) -> Tensor | None:
+    """The row at each place; None: each at its own."""
+    parts = (len(csr.indptr) - 1) // ROWS_OF_A_PART
+    if csr.transpose is not csr or not SMALLEST <= len(csr.indices) <= LARGEST or parts < 2:
+        return None
+    return cut(csr.indptr, csr.indices, parts).argsort(stable=True)
+
+
+def _index(csr: CSR, order: Tensor | None) -> Index:
     other = csr.transpose
-    rows = len(csr.indptr) - 1
-    parts = rows // ROWS_OF_A_PART
-    if other is not csr or not SMALLEST <= len(csr.indices) <= LARGEST or parts < 2:
-        return csr.indptr, csr.indices, other.indptr, other.indices, None
-    order = cut(csr.indptr, csr.indices, parts).argsort(stable=True)
+    mine = _placed(csr, order)
+    return *mine, *(mine if other is csr else _placed(other, order)), order
+
+
+def _placed(csr: CSR, order: Tensor | None) -> tuple[Tensor, Tensor]:
+    if order is None:
+        return csr.indptr, csr.indices
     lengths = csr.indptr.diff()[order]
     indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     shift = (csr.indptr[order] - indptr[:-1]).repeat_interleave(lengths)
-    indices = csr.indices[shift + torch.arange(len(shift))]
-    return indptr, indices, indptr, indices, order
+    return indptr, csr.indices[shift + torch.arange(len(shift))]

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from m3dphormer import masks
 from m3dphormer.attention import structure
-from m3dphormer.attention.dropout import Dropout
+from m3dphormer.attention.dropout import Dropout, among
 from m3dphormer.attention.planner import PlannedRegion, Work, plan_mask
 from m3dphormer.graph import class_count
 from m3dphormer.models import m3dphormer_work
@@ -122,11 +122,12 @@ class Layer(nn.Module):
         chance: Chance,
         at: int,
         classifier: nn.Linear | None = None,
+        asked: structure.Asked | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The next state [T, hidden], the gates [T, experts], and what W of the classifier makes of
-        this state, [T, C], where it is computed by its structure.
+        this state, [T, C], where it is computed by its structure; of the asked rows alone.
         """
-        given = (h, graph, chance, at, classifier)
+        given = (h, graph, chance, at, classifier, asked)
         if self._must_recompute(h, graph, at):
             out, gates, seen = structure.recomputed(self._inside, *given)
         else:
@@ -134,34 +135,48 @@ class Layer(nn.Module):
         if isinstance(self.norm, nn.BatchNorm1d):
             out = batch_norm(self.norm, out, graph.layout.total)
         if self.config.residual == "inside":
-            out = structure.drop_features(out.relu(), chance.features(at))
-            out = out if self.ffn is None else self.ffn(out, chance.ffn(at))
+            rows = None if asked is None else asked.rows
+            out = structure.drop_features(out.relu(), among(chance.features(at), rows))
+            out = out if self.ffn is None else self.ffn(out, among(chance.ffn(at), rows))
         return out, gates, seen
 
     def _inside(
-        self, h: Tensor, graph: Graph, chance: Chance, at: int, classifier: nn.Linear | None
+        self,
+        h: Tensor,
+        graph: Graph,
+        chance: Chance,
+        at: int,
+        classifier: nn.Linear | None,
+        asked: structure.Asked | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         drops = [chance.attention(at, i) for i in range(len(self.experts))]
+        layout, rows = (graph.layout, None) if asked is None else (asked.layout, asked.rows)
         fused = self._fused(h, graph)
         if fused:
-            logits, answers, (residual, *others) = self._by_structure(h, graph, drops, classifier)
+            given = self._by_structure(h, graph, drops, classifier, asked)
+            logits, answers, (residual, *others) = given
             seen = others[0] if others else None
         else:
             seen = None
             z = self.norm(h) if self.pre else h
             logits, residual = self.router.logits(z), self.residual(h)
-            rows = zip(self.experts, graph.masks, drops, strict=True)
+            three = zip(self.experts, graph.masks, drops, strict=True)
             answers = [
                 structure.Piece(i, 0, expert(z, mask, drop, graph.twins))
-                for i, (expert, mask, drop) in enumerate(rows)
+                for i, (expert, mask, drop) in enumerate(three)
             ]
-        gates = self.router(logits, h)
+        gates = self.router(logits, residual)
         if self.config.virtual_gates == "fixed":
-            gates = torch.cat([gates[: graph.layout.nodes], graph.fixed_gates()])
+            gates = torch.cat([gates[: layout.nodes], graph.fixed_gates()])
         if self.config.residual == "inside":
             return structure.gather(answers, gates, residual), gates, seen
-        out = structure.mix(answers, gates, residual, chance.features(at), fused=fused)
-        return (out if self.ffn is None else self.ffn(out, chance.ffn(at))), gates, seen
+        drop = among(chance.features(at), rows)
+        out = structure.mix(answers, gates, residual, drop, fused=fused)
+        return (
+            (out if self.ffn is None else self.ffn(out, among(chance.ffn(at), rows))),
+            gates,
+            seen,
+        )
 
     def attention(self, h: Tensor, graph: Graph, row: int) -> list[Attention]:
         """Whom a row attends to, by expert."""
@@ -188,11 +203,12 @@ class Layer(nn.Module):
         graph: Graph,
         drops: list[Dropout | None],
         classifier: nn.Linear | None,
+        asked: structure.Asked | None,
     ) -> tuple[Tensor | None, list[structure.Piece], list[Tensor]]:
         """The same three, without the work that the masks of the paper make needless."""
-        readers = [structure.Map.of(self.residual, len(h))]
+        readers: list[structure.Linear] = [(self.residual.weight, self.residual.bias)]
         if classifier is not None:
-            readers.append(structure.Map(classifier.weight, None, len(h)))
+            readers.append((classifier.weight, None))
         experts = [
             structure.Expert(expert.weights(), mask, drop)  # type: ignore[operator]
             for expert, mask, drop in zip(self.experts, graph.masks, drops, strict=True)
@@ -201,7 +217,13 @@ class Layer(nn.Module):
         if isinstance(self.norm, RMSNorm):
             norm = structure.Norm(self.norm.weight, self.norm.bias, self.norm.eps)
         return structure.attend_all(
-            h, graph.layout, experts, norm=norm, gate=self.router.gate, readers=readers
+            h,
+            graph.layout,
+            experts,
+            norm=norm,
+            gate=self.router.gate,
+            readers=readers,
+            asked=asked,
         )
 
 
@@ -210,14 +232,14 @@ class Walk:
     """What a graph becomes on its way through the layers.
 
     Args:
-        states: H^0 ... H^L, each [T, hidden].
-        gates: [layers, T, experts].
+        states: H^0 ... H^L, each [T, hidden]; where rows were asked for, H^L is of these alone.
+        gates: Of each layer, [T, experts] or of the asked rows.
         seen: H^l W of the classifier for l < L, each [T, C], where the layers have given it: the
             classifier is linear, so the sum of all states need not be made.
     """
 
     states: list[Tensor]
-    gates: Tensor
+    gates: list[Tensor]
     seen: list[Tensor]
 
 
@@ -278,8 +300,10 @@ class M3Dphormer(Model):
         seed = int(torch.randint(2**62, ())) if self.training else 0
         return Chance(seed, self.config, self.training)
 
-    def states(self, graph: Graph, chance: Chance | None = None) -> Walk:
-        """All layers, one after the other."""
+    def states(
+        self, graph: Graph, chance: Chance | None = None, asked: structure.Asked | None = None
+    ) -> Walk:
+        """All layers, one after the other; the last one for the asked rows alone."""
         chance = chance or self._chance()
         graph = graph if self.training else graph.without_twins()
         h = self._project(graph, chance)
@@ -290,11 +314,12 @@ class M3Dphormer(Model):
         classifier = self.classifier if self.config.readout == "sum" else None
         for i, layer in enumerate(self.layers):
             states.append(graph.entering(h, i))
-            h, gate, logits = layer(states[i], graph, chance, i, classifier)
+            only = asked if i == len(self.layers) - 1 else None
+            h, gate, logits = layer(states[i], graph, chance, i, classifier, only)
             gates.append(gate)
             if logits is not None:
                 seen.append(logits)
-        return Walk([*states, h], torch.stack(gates), seen)
+        return Walk([*states, h], gates, seen)
 
     def _project(self, graph: Graph, chance: Chance) -> Tensor:
         """X W + b, a learned state in place of it for class nodes, and the twins after them all.
@@ -314,15 +339,18 @@ class M3Dphormer(Model):
             h = h.index_add(0, showing, self.label_states[labels[showing]])
         return h
 
-    def logits(self, graph: Graph, chance: Chance | None = None) -> Tensor:
-        """What the classifier makes of all rows, [T, C]."""
-        walk = self.states(graph, chance)
+    def logits(
+        self, graph: Graph, chance: Chance | None = None, asked: structure.Asked | None = None
+    ) -> Tensor:
+        """What the classifier makes of all rows, or of the asked ones, [T, C]."""
+        walk = self.states(graph, chance, asked)
         *before, read = walk.states
         if walk.seen:
-            return sum(
-                walk.seen,
-                start=structure.project(read, self.classifier.weight, self.classifier.bias),
-            )
+            *earlier, last = walk.seen  # the last layer's is of the asked rows already
+            if asked is not None:
+                earlier = [each[asked.rows] for each in earlier]
+            last = last + structure.project(read, self.classifier.weight, self.classifier.bias)
+            return sum(earlier, start=last)
         if self.config.readout == "sum":
             read = read + before[0]
             for state in before[1:]:
@@ -336,7 +364,7 @@ class M3Dphormer(Model):
 
     def gates(self, graph: Graph) -> Tensor:
         """How much of each expert every real node takes, [layers, N, experts]."""
-        return self.states(graph).gates[:, : graph.layout.nodes]
+        return torch.stack([gates[: graph.layout.nodes] for gates in self.states(graph).gates])
 
     def attention(self, graph: Graph, row: int) -> list[list[Attention]]:
         """Whom a row attends to, by layer and expert."""
@@ -348,22 +376,28 @@ class M3Dphormer(Model):
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Cross-entropy over the training nodes and the class nodes, each of its own class."""
-        chance = self._chance()
-        logits = self.logits(graph, chance)
-        asked = data.train_mask
+        chance, train = self._chance(), graph.train
+        asked = graph.asked if self._asks(graph) else None
+        layout = graph.layout if asked is None else asked.layout
+        logits = self.logits(graph, chance, asked)
+        on_train, labels = logits[train if asked is None else slice(len(train))], data.y[train]
         if self.label_states is not None:
-            hidden = asked & (graph.shown_labels(chance) < 0)
-            asked = hidden if bool(hidden.any()) else asked
-        train = asked.nonzero().squeeze(1)
-        if not graph.layout.classes:
-            return cross_entropy(logits[train], data.y[train])
+            hidden = graph.shown_labels(chance)[train] < 0
+            if bool(hidden.any()):
+                on_train, labels = on_train[hidden], labels[hidden]
+        if not layout.classes:
+            return cross_entropy(on_train, labels)
         classes = torch.arange(class_count(data), device=logits.device)
         classes = classes.repeat_interleave(self.config.class_nodes)
-        on_train = cross_entropy(logits[train], data.y[train])
-        on_classes = cross_entropy(logits[graph.layout.rows("classes")], classes)
-        weight = len(classes) / len(train)
-        total = on_train + weight * on_classes
+        on_classes = cross_entropy(logits[layout.rows("classes")], classes)
+        weight = len(classes) / len(labels)
+        total = cross_entropy(on_train, labels) + weight * on_classes
         return total if self.config.loss == "weighted" else total / (1 + weight)
+
+    def _asks(self, graph: Graph) -> bool:
+        """Whether the last layer can do with the rows that the loss reads: BatchNorm reads all."""
+        fused = structure.structured(self.config.scheme, self.classifier.weight)
+        return fused and self.config.norm == "rms" and graph.twins is None and graph.states is None
 
     def regions(self, graph: Graph) -> list[PlannedRegion]:
         """How each region of its masks is computed; the same in every layer."""

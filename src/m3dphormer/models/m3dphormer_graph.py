@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Graph:
     features: structure.Features  # a virtual node has the mean of its members' raw features
     layout: Layout
     masks: tuple[Mask, ...]
+    train: Tensor  # [n], numbers of the training nodes
     labels: Tensor  # [N], of the training nodes, -1 elsewhere
     virtual_gates: Tensor  # [T - N, experts], used where virtual gates are fixed
     states: Tensor | None = None  # [layers, T - N, hidden], where virtual rows are constants
@@ -61,11 +63,17 @@ class Graph:
         return cls(
             features=make(x, groups),
             layout=layout,
+            train=data.train_mask.nonzero().squeeze(1),
             labels=given_labels(data),
             masks=tuple(mask.widen(layout) for mask in built),
             virtual_gates=_own_level_gates(layout, config.levels).to(x.device),
             twins=twins,
         )
+
+    @cached_property
+    def asked(self) -> structure.Asked | None:
+        """The rows that a loss reads; None: too many to be worth it."""
+        return structure.Asked.of(self.train, self.layout)
 
     def shown_labels(self, chance: Chance) -> Tensor:
         """The training labels that are an input, [N]; -1: none."""

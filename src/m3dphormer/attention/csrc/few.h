@@ -18,10 +18,13 @@ template <class T> struct FewTile {
   int64_t size;  // rows x heads, in whole vectors
   Scratch<T> memory;
   T *weights, *kept, *inner;
+  Scratch<uint32_t> hashed;
+  uint32_t* words;  // what each column is hashed from
 
   explicit FewTile(const Few& few)
       : few(few), size((kFewRows * few.heads + Lanes<T>::W - 1) / Lanes<T>::W * Lanes<T>::W),
-        memory(3 * few.keys * size), weights(memory.at), kept(weights + few.keys * size), inner(kept + few.keys * size) {}
+        memory(3 * few.keys * size), weights(memory.at), kept(weights + few.keys * size), inner(kept + few.keys * size),
+        hashed(size), words(hashed.at) {}
 
   // For n columns, of which the first is row * heads + head.
   INLINE void weigh(const T* scores, int64_t first, int64_t n, const Drop& drop) {
@@ -31,7 +34,8 @@ template <class T> struct FewTile {
       for (int64_t c = 0; c < keys; ++c) weights[c * size + i] = scores[(first + i) * keys + c];
     for (int64_t i = n; i % W; ++i)
       for (int64_t c = 0; c < keys; ++c) weights[c * size + i] = 0;
-    const Hash<T> lanes = __builtin_convertvector(lane<T>(), Hash<T>);
+    for (int64_t i = 0, row = first / few.heads; drop.active && i < n; ++row)
+      for (int64_t h = 0; h < few.heads; ++h) words[i++] = drop.word(row, few.heads, h);
     for (int64_t at = 0; at < n; at += W) {
       Vec<T> top = load(weights + at), total = {};
       for (int64_t c = 1; c < keys; ++c) top = larger<T>(load(weights + c * size + at), top);
@@ -41,11 +45,11 @@ template <class T> struct FewTile {
         total += weight;
       }
       const Vec<T> share = T(1) / total;
-      const Hash<T> row = mix<Hash<T>>((lanes + uint32_t(first + at)) ^ uint32_t(drop.step));
+      const Hash<T> row = mix<Hash<T>>(load_hash<T>(words + at));
       for (int64_t c = 0; c < keys; ++c) {
         const Vec<T> weight = load(weights + c * size + at) * share;
         store(weights + c * size + at, weight);
-        store(kept + c * size + at, weight * drop.keep<T>(row + uint32_t(few.first_key + c) * kGolden));
+        store(kept + c * size + at, weight * drop.keep<T>(row + drop.name(few.first_key + c) * kGolden));
       }
     }
   }

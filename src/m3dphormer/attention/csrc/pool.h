@@ -22,12 +22,10 @@ struct Members {
   }
 };
 
-constexpr int64_t kPoolTile = 16;
-
 // Scores, later weights, of a tile of members for one head.
 template <class T> struct PoolTile {
-  T weight[kPoolTile], keep[kPoolTile];
-  T along[kPoolTile];  // backward: gradient . member, later the gradient of the score
+  T weight[kMembers], keep[kMembers];
+  T along[kMembers];  // backward: gradient . member, later the gradient of the score
 
   // weight holds scores and becomes e^(score - top)
   INLINE void weigh(int64_t n, T top) {
@@ -50,7 +48,7 @@ void pool_forward(T* pooled, T* kept, T* lse, T* states, const T* z, const T* qu
       clear(s + 1, size - 1);
     }
     Scratch<PoolTile<T>> tiles(heads);
-    members.tiles(piece, kPoolTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
+    members.tiles(piece, kMembers, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
         expect(z + later[i] * width, width);
         for (int64_t h = 0; h < heads; ++h)
@@ -103,7 +101,7 @@ void pool_backward(T* grad_z, T* grad_queries, T* partial, const T* grad_pooled,
     T* sums = partial + piece * heads * width;
     clear(sums, heads * width);
     Scratch<PoolTile<T>> tiles(heads);
-    members.tiles(piece, kPoolTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
+    members.tiles(piece, kMembers, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t next = later[i] * width;
         expect(z + next, width), expect(grad_z + next, width);

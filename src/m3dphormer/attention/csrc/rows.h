@@ -45,12 +45,18 @@ template <class T> struct Scratch {
 struct Drop {
   int64_t active, step, threshold;
   double scale;
+  const int64_t* names;  // of the rows, where they are some of a larger state; null: their numbers
+  INLINE uint32_t name(int64_t row) const { return uint32_t(names ? names[row] : row); }
+  // What a query's head is hashed from.
+  INLINE uint32_t word(int64_t query, int64_t heads, int64_t head) const {
+    return (name(query) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(step);
+  }
   INLINE uint32_t row(int64_t query, int64_t heads, int64_t head) const {
-    return mix<uint32_t>((uint32_t(query) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(step));
+    return mix<uint32_t>(word(query, heads, head));
   }
   template <class T> INLINE T keep(uint32_t row, int64_t key) const {
     if (!active) return T(1);
-    return mix<uint32_t>(row + uint32_t(key) * kGolden) >= uint32_t(threshold) ? T(scale) : T(0);
+    return mix<uint32_t>(row + name(key) * kGolden) >= uint32_t(threshold) ? T(scale) : T(0);
   }
   // The same for W entries, each hashed from its word.
   template <class T> INLINE Vec<T> keep(Hash<T> words) const {
@@ -60,18 +66,23 @@ struct Drop {
   }
 };
 
+constexpr int64_t kMembers = 16;  // of a tile
+
 // What a tile of members keeps of queries (or keys) when all of them meet the same key (or query).
 template <class T>
 INLINE void keep_members(T* of_rows, T* of_centre, T* by_centre, const Drop& drop, const int64_t* ids, int64_t n,
                          int64_t centre, int64_t heads, int64_t head) {
   const T scale = T(drop.scale);
   const uint32_t threshold = uint32_t(drop.threshold), row = drop.row(centre, heads, head);
+  const uint32_t meets = drop.name(centre) * kGolden;
+  uint32_t names[kMembers];
+  for (int64_t i = 0; i < n; ++i) names[i] = drop.name(ids[i]);
 #pragma omp simd
   for (int32_t i = 0; i < int32_t(n); ++i) {
-    const uint32_t own = mix<uint32_t>((uint32_t(ids[i]) * uint32_t(heads) + uint32_t(head)) ^ uint32_t(drop.step));
-    const uint32_t key = uint32_t(ids[i]) * kGolden;
+    const uint32_t own = mix<uint32_t>((names[i] * uint32_t(heads) + uint32_t(head)) ^ uint32_t(drop.step));
+    const uint32_t key = names[i] * kGolden;
     of_rows[i] = mix<uint32_t>(own + key) >= threshold ? scale : T(0);
-    of_centre[i] = mix<uint32_t>(own + uint32_t(centre) * kGolden) >= threshold ? scale : T(0);
+    of_centre[i] = mix<uint32_t>(own + meets) >= threshold ? scale : T(0);
     by_centre[i] = mix<uint32_t>(row + key) >= threshold ? scale : T(0);
   }
 }
@@ -80,9 +91,11 @@ INLINE void keep_members(T* of_rows, T* of_centre, T* by_centre, const Drop& dro
 template <class T> INLINE void keep_keys(T* keep, const Drop& drop, uint32_t row, const int64_t* ids, int64_t n) {
   const T scale = drop.active ? T(drop.scale) : T(1);
   const uint32_t threshold = drop.active ? uint32_t(drop.threshold) : 0;
+  uint32_t names[kMembers];
+  for (int64_t i = 0; i < n; ++i) names[i] = drop.name(ids[i]);
 #pragma omp simd
   for (int32_t i = 0; i < int32_t(n); ++i)
-    keep[i] = mix<uint32_t>(row + uint32_t(ids[i]) * kGolden) >= threshold ? scale : T(0);
+    keep[i] = mix<uint32_t>(row + names[i] * kGolden) >= threshold ? scale : T(0);
 }
 
 template <class T, class N> INLINE T dot(const T* x, const T* y, N n) {

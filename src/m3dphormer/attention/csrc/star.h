@@ -13,16 +13,14 @@ struct Star {
   double scale;
 };
 
-constexpr int64_t kStarTile = 16;
-
 // Scores and weights of a tile of members for one head.
 template <class T> struct StarTile {
-  T own[kStarTile];          // weight that a member gives itself; 1 - own goes to its centre
-  T seen[kStarTile];         // score of the member for the centre, later its weight
-  T keep_own[kStarTile];     // dropout of member -> itself,
-  T keep_centre[kStarTile];  // of member -> centre,
-  T keep_seen[kStarTile];    // of centre -> member
-  T along_own[kStarTile], along_centre[kStarTile], along_seen[kStarTile];  // backward: gradient . value
+  T own[kMembers];          // weight that a member gives itself; 1 - own goes to its centre
+  T seen[kMembers];         // score of the member for the centre, later its weight
+  T keep_own[kMembers];     // dropout of member -> itself,
+  T keep_centre[kMembers];  // of member -> centre,
+  T keep_seen[kMembers];    // of centre -> member
+  T along_own[kMembers], along_centre[kMembers], along_seen[kMembers];  // backward: gradient . value
 
   // Scores of four members from i on, whose heads begin at u; p: where their centre's head begins.
   template <class Width>
@@ -106,7 +104,7 @@ void star_forward(T* out, T* lse, T* states, const T* q, const T* k, const T* v,
     const T* vp = v + centre * d;
     begin(state);
     Scratch<StarTile<T>> tiles(heads);
-    members.tiles(piece, kStarTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
+    members.tiles(piece, kMembers, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t next = later[i] * d;
         expect(q + next, d), expect(k + next, d), expect(v + next, d), expect(out + next, d);
@@ -182,7 +180,7 @@ void star_backward(T* grad_q, T* grad_k, T* grad_v, T* partial, const T* grad, c
     T *sum_q = partial + piece * 3 * d, *sum_k = sum_q + d, *sum_v = sum_k + d;
     clear(sum_q, 3 * d);
     Scratch<StarTile<T>> tiles(heads);
-    members.tiles(piece, kStarTile, [&](const int64_t* ids, int64_t n, const int64_t* later) {
+    members.tiles(piece, kMembers, [&](const int64_t* ids, int64_t n, const int64_t* later) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t next = later[i] * d;
         expect(q + next, d), expect(k + next, d), expect(v + next, d), expect(grad + next, d);

@@ -7,13 +7,14 @@
 #include "skip.h"
 #include "sparse.h"
 #include "star.h"
+#include "take.h"
 
 #define PASTE(pass, type, set) m3d_##pass##_##type##_##set
 #define NAMED(pass, type, set) PASTE(pass, type, set)
 #define EXPORT(pass, type) extern "C" __attribute__((visibility("default"))) void NAMED(pass, type, M3D_SET)
 
-#define DROP int64_t active, int64_t step, int64_t threshold, double keep_scale
-#define DROPPED Drop{active, step, threshold, keep_scale}
+#define DROP int64_t active, int64_t step, int64_t threshold, double keep_scale, const int64_t *names
+#define DROPPED Drop{active, step, threshold, keep_scale, names}
 #define MEMBERS                                                                                                \
   const int64_t *ids, const int64_t *first, const int64_t *from, const int64_t *to, const int64_t *group, int64_t groups, \
       int64_t pieces
@@ -87,6 +88,14 @@
   EXPORT(pick_weights, type)(TYPE * by_weight, TYPE * by_bias, const TYPE* grad, PICKS(TYPE), int64_t outputs,        \
                              int64_t threads) {                                                                       \
     pick_weights<TYPE>(by_weight, by_bias, PICKED, grad, outputs, threads);                                           \
+  }                                                                                                                   \
+  EXPORT(take_rows, type)(TYPE * out, const TYPE* x, const int64_t* rows, int64_t count, int64_t width,               \
+                          int64_t threads) {                                                                          \
+    with_width(width, [&](auto known) { take_rows<TYPE>(out, x, rows, count, known, threads); });                     \
+  }                                                                                                                   \
+  EXPORT(give_rows, type)(TYPE * into, const TYPE* grad, const int64_t* rows, int64_t count, int64_t width,           \
+                          int64_t threads) {                                                                          \
+    with_width(width, [&](auto known) { give_rows<TYPE>(into, grad, rows, count, known, threads); });                 \
   }                                                                                                                   \
   EXPORT(pool_forward, type)(TYPE * pooled, TYPE * kept, TYPE * lse, TYPE * states, const TYPE* z,                    \
                              const TYPE* queries, MEMBERS, int64_t first_query, int64_t heads, int64_t width, DROP,   \

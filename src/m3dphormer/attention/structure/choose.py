@@ -30,12 +30,14 @@ class Rule:
         why: One line for the plan.
         fits: Whether the form can serve, and pays.
         build: The form for weights, mask, the class nodes' states, dropout.
+        confined: Whether a real node's answer needs no other real node.
     """
 
     name: str
     why: str
     fits: Callable[[Weights, Mask], bool]
     build: Callable[[Any, Mask, Tensor, Dropout | None], Form]
+    confined: bool = False
 
 
 def _few_scores(weights: Weights, mask: Mask) -> bool:
@@ -63,18 +65,21 @@ RULES = (
         "a member's two keys are one sigmoid, and one pass serves members and centres",
         lambda weights, mask: isinstance(weights, DotWeights) and star.star_of(mask) is not None,
         star.star_form,
+        confined=True,
     ),
     Rule(
         "class scores",
         "no projection of real nodes: heads x classes is less than the width",
         _few_scores,
         classes.by_scores,
+        confined=True,
     ),
     Rule(
         "class queries",
         "real nodes project queries alone: heads x classes is at least the width",
         lambda weights, mask: classes.classes_of(mask) is not None,
         classes.by_queries,
+        confined=True,
     ),
     Rule(
         "complete",

@@ -83,6 +83,7 @@ def _factors(h: Tensor, dropout: Dropout) -> Tensor:
         passes.run("keep_rows", h.dtype, factors, rows, width, *passes.dropped(dropout))
         return factors
     row, column = (torch.arange(size, device=h.device) for size in (rows, width))
+    row = row if dropout.names is None else dropout.names
     return dropout.scale(row[:, None], column[None, :], heads=1).squeeze(-1).to(h.dtype)
 
 

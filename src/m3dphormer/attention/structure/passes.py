@@ -27,12 +27,12 @@ def run(name: str, dtype: torch.dtype, *arguments: Argument) -> None:
     _pass(name, dtype)(*map(_c, arguments), ctypes.c_int64(torch.get_num_threads()))
 
 
-def dropped(dropout: Dropout | None) -> tuple[int, int, int, float]:
+def dropped(dropout: Dropout | None) -> tuple[int, int, int, float, Tensor | None]:
     """Dropout as a pass takes it."""
     if dropout is None:
-        return 0, 0, 0, 1.0
+        return 0, 0, 0, 1.0, None
     step = hash_step(dropout.seed, dropout.call)
-    return 1, step, dropout.threshold, 1.0 / (1.0 - dropout.p)
+    return 1, step, dropout.threshold, 1.0 / (1.0 - dropout.p), dropout.names
 
 
 def addresses(tensors: Sequence[Tensor | None]) -> list[int]:

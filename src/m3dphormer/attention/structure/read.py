@@ -85,7 +85,8 @@ class _Enter(torch.autograd.Function):
         weights, biases = given[::2], given[1::2]
         ctx.save_for_backward(h, inverse, weight, *weights)
         ctx.rest = bias is not None, [own is not None for own in biases], few
-        outs = maps.apply(h, [Map(*each, len(h)) for each in zip(weights, biases, strict=True)])
+        reads = [Map(*each, len(h)) for each in zip(weights, biases, strict=True)]
+        outs = maps.apply(h, reads) if reads else []
         return z, z[few].clone(), *outs
 
     @staticmethod
@@ -93,7 +94,7 @@ class _Enter(torch.autograd.Function):
     def backward(ctx: Any, grad_z: Tensor, grad_few: Tensor, *grads: Tensor) -> tuple[Any, ...]:
         h, inverse, weight, *readers = ctx.saved_tensors
         biased, reader_biased, few = ctx.rest
-        grad_h = maps.to_rows(readers, grads, len(h))
+        grad_h = maps.to_rows(readers, grads, len(h)) if readers else torch.zeros_like(h)
         by_weight = by_bias = None
         if weight is None:
             grad_h += grad_z
@@ -102,7 +103,7 @@ class _Enter(torch.autograd.Function):
             affine = _norm_backward(grad_h, grad_z, h, inverse, weight)
             affine += _norm_backward(grad_h[few], grad_few, h[few], inverse[few], weight)
             by_weight, by_bias = affine[0], affine[1] if biased else None
-        by_map = zip(maps.to_weights(h, grads), reader_biased, strict=True)
+        by_map = zip(maps.to_weights(h, grads) if readers else (), reader_biased, strict=True)
         rest = (part for (each, own), has in by_map for part in (each, own if has else None))
         return grad_h, by_weight, by_bias, None, None, *rest
 
