@@ -32,7 +32,7 @@ def test_rows_are_permuted_with_their_keys(small_parts: None) -> None:
 
 def test_small_and_directed_masks_keep_their_order(small_parts: None) -> None:
     assert order.index_of(power_law(40))[4] is None  # not its own transpose
-    assert order._index(l2(random_graph(6)).to_csr())[4] is None
+    assert order.index_of(l2(random_graph(6)))[4] is None
 
 
 def results(mask: Mask, kind: str) -> list[torch.Tensor]:
@@ -50,3 +50,13 @@ def test_the_order_changes_nothing(kind: str, request: pytest.FixtureRequest) ->
     request.getfixturevalue("small_parts")
     for one, other in zip(plain, results(l2(random_graph(60)), kind), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_part_is_walked_in_the_order_of_the_whole(small_parts: None) -> None:
+    whole = l2(random_graph(60))
+    part = order.ordered_like(whole, whole.restrict(queries=torch.arange(0, 60, 2)))
+    indptr, indices, _, seen_by, places = order.index_of(part)
+    assert torch.equal(places, order.index_of(whole)[4])
+    assert len(indices) == len(seen_by) == part.nnz
+    for place, row in enumerate(places):
+        assert indices[indptr[place] : indptr[place + 1]].tolist() == part.keys(int(row)).tolist()

@@ -347,9 +347,9 @@ class M3Dphormer(Model):
         *before, read = walk.states
         if walk.seen:
             *earlier, last = walk.seen  # the last layer's is of the asked rows already
-            if asked is not None:
-                earlier = [each[asked.rows] for each in earlier]
             last = last + structure.project(read, self.classifier.weight, self.classifier.bias)
+            if asked is not None and earlier:
+                earlier = [structure.take(sum(earlier[1:], start=earlier[0]), asked.rows)]
             return sum(earlier, start=last)
         if self.config.readout == "sum":
             read = read + before[0]
@@ -427,5 +427,6 @@ class M3Dphormer(Model):
             ffn=self.config.ffn,
             inside=self.config.residual == "inside",
             twins=0 if graph.twins is None else len(graph.twins.node),
+            asked=graph.asked if self._asks(graph) else None,
             experts=[expert.sizes(mask) for expert, mask in pairs],  # type: ignore[operator]
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -51,6 +51,7 @@ class Network:
     ffn: bool
     inside: bool  # the residual, so the end of a layer is in plain torch
     twins: int  # rows of ``leave_one_out``
+    asked: structure.Asked | None  # the rows of the last layer in a training step; None: all
     experts: Sequence[Expert]
 
     @property
@@ -74,7 +75,10 @@ def works(network: Network, data: Data, scheme: str) -> list[Work]:
             parts += _plain_layer(network, scheme, first=layer == 0)
         else:
             again = layer < network.layers - structure.kept_layers(like)
-            parts += _structured_layer(network, first=layer == 0, again=again)
+            inside = _structured_layer(network, first=layer == 0)
+            if layer == network.layers - 1 and network.asked is not None:
+                inside = _asked_layer(network, network.asked, inside)
+            parts += [planner.recomputed_work(inside, network.state)] if again else inside
     return [*parts, _end(network), _remembered(data)]
 
 
@@ -178,8 +182,8 @@ def _ffn(network: Network) -> list[Work]:
     return [work.writes(4 * state, 6).writes(state, 18)]
 
 
-def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Work]:
-    """The same by the forms of ``attention/structure``; ``again``: its insides are recomputed."""
+def _structured_layer(network: Network, *, first: bool) -> list[Work]:
+    """The same by the forms of ``attention/structure``."""
     state, count = network.state, len(network.experts)
     products = STEP * network.layout.total * network.width * (network.width + count)
     start = Work(projected=products, calls=50).writes(state, 12)
@@ -190,9 +194,21 @@ def _structured_layer(network: Network, *, first: bool, again: bool) -> list[Wor
     kept = network.inside * (count + 1 + network.dropped) * state
     end = Work(calls=50).writes(state, (16 + 6 * count) if network.inside else (3 + count))
     end = end.holds(state, kept=kept, forward=kept + 2 * state, backward=(count + 2) * state)
-    parts.append(end)
-    parts += _ffn(network)
-    return [planner.recomputed_work(parts, state)] if again else parts
+    return [*parts, end, *_ffn(network)]
+
+
+def _asked_layer(network: Network, asked: structure.Asked, whole: Sequence[Work]) -> list[Work]:
+    """The last layer: in training it has fewer rows, but for experts that look beyond these."""
+    experts = []
+    for expert in network.experts:
+        confined = structure.choose(expert.weights, expert.mask).confined
+        experts.append(replace(expert, mask=asked.mask(expert.mask, confined=confined)))
+    fewer = replace(network, layout=asked.layout, experts=experts)
+    parts = zip(whole, _structured_layer(fewer, first=True), strict=True)
+    taken = Work(calls=60).writes(network.state, 4).writes(fewer.state, 4)
+    taken = taken.holds(network.state, kept=network.state, forward=network.state)  # normed
+    taken = taken.holds(fewer.state, kept=2 * fewer.state, forward=2 * fewer.state)
+    return [taken, *(planner.trained_in_part(work, part) for work, part in parts)]
 
 
 def _end(network: Network) -> Work:

@@ -22,11 +22,11 @@ void norm_forward(T* z, T* inverse, const T* h, const T* weight, const T* bias, 
   });
 }
 
-// grad_h += what flows through the norm; grad_weight and grad_bias side by side in grad_affine [2, width],
+// grad_h = what flows through the norm, added to what is there unless `fresh`; grad_weight and grad_bias side by side in grad_affine [2, width],
 // partial sums of blocks in partial [blocks, 2, width].
 template <class T, class Width>
 void norm_backward(T* grad_h, T* grad_affine, T* partial, const T* grad, const T* h, const T* inverse, const T* weight,
-                   int64_t rows, Width width, int64_t threads) {
+                   int64_t rows, Width width, int64_t fresh, int64_t threads) {
   constexpr int W = Lanes<T>::W;
   const int64_t count = (rows + kNormRows - 1) / kNormRows;
   blocks(threads, count, [&](int64_t block) {
@@ -42,6 +42,7 @@ void norm_backward(T* grad_h, T* grad_affine, T* partial, const T* grad, const T
       for (; at < width; ++at) inner += x[at] * weight[at] * g[at];
       const T along = (inner + sum<T>(sums)) * r * r * r / T(int64_t(width));
       T* to = grad_h + row * width;
+      if (fresh) clear(to, width);
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) {
         to[c] += r * weight[c] * g[c] - along * x[c];

@@ -60,10 +60,10 @@
     });                                                                                                               \
   }                                                                                                                   \
   EXPORT(norm_backward, type)(TYPE * grad_h, TYPE * grad_affine, TYPE * partial, const TYPE* grad, const TYPE* h,     \
-                              const TYPE* inverse, const TYPE* weight, int64_t rows, int64_t width,                   \
+                              const TYPE* inverse, const TYPE* weight, int64_t rows, int64_t width, int64_t fresh,    \
                               int64_t threads) {                                                                      \
     with_width(width, [&](auto known) {                                                                               \
-      norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, known, threads);              \
+      norm_backward<TYPE>(grad_h, grad_affine, partial, grad, h, inverse, weight, rows, known, fresh, threads);       \
     });                                                                                                               \
   }                                                                                                                   \
   EXPORT(map_forward, type)(const TYPE* x, TYPE* const* weights, TYPE* const* biases, TYPE* const* outs,              \
@@ -92,6 +92,10 @@
   EXPORT(take_rows, type)(TYPE * out, const TYPE* x, const int64_t* rows, int64_t count, int64_t width,               \
                           int64_t threads) {                                                                          \
     with_width(width, [&](auto known) { take_rows<TYPE>(out, x, rows, count, known, threads); });                     \
+  }                                                                                                                   \
+  EXPORT(spread_rows, type)(TYPE * to, const TYPE* grad, const int64_t* rows, int64_t count, int64_t total,           \
+                            int64_t width, int64_t threads) {                                                         \
+    with_width(width, [&](auto known) { spread_rows<TYPE>(to, grad, rows, count, total, known, threads); });          \
   }                                                                                                                   \
   EXPORT(give_rows, type)(TYPE * into, const TYPE* grad, const int64_t* rows, int64_t count, int64_t width,           \
                           int64_t threads) {                                                                          \

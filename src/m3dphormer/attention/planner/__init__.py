@@ -11,6 +11,7 @@ from m3dphormer.attention.planner.work import (
     recomputed_work,
     seconds,
     together,
+    trained_in_part,
     without_index,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "seconds",
     "structured_work",
     "together",
+    "trained_in_part",
     "without_index",
 ]

@@ -134,6 +134,13 @@ def without_index(work: Work) -> Work:
     return replace(work, index=0.0)
 
 
+def trained_in_part(whole: Work, part: Work) -> Work:
+    """A part of some work in training, all of it in evaluation: a quarter of the counts."""
+    counts = ("flops", "projected", "attended", "scattered", "warm", "fresh", "calls")
+    mixed = {name: (getattr(whole, name) + 3 * getattr(part, name)) / 4 for name in counts}
+    return replace(part, index=whole.index + part.index, **mixed)
+
+
 def recomputed_work(works: Sequence[Work], state: float) -> Work:
     """Parts of which only the state at their start is kept, and which are run once more."""
     whole, again = together(*works), 4 / 3  # forward, backward, evaluation; and forward

@@ -1,6 +1,7 @@
 """Work that need not exist: exact rewrites of a layer, one file each."""
 
 from m3dphormer.attention.structure.asked import Asked
+from m3dphormer.attention.structure.choose import choose
 from m3dphormer.attention.structure.forms import AdditiveWeights, DotWeights, GCNWeights, Weights
 from m3dphormer.attention.structure.inputs import Features, features, plain_features, skip
 from m3dphormer.attention.structure.layer import (
@@ -14,6 +15,7 @@ from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.mix import Piece, drop_features, dropout, gather, mix
 from m3dphormer.attention.structure.read import Norm
 from m3dphormer.attention.structure.recompute import kept_layers, recomputed
+from m3dphormer.attention.structure.take import take
 
 __all__ = [
     "AdditiveWeights",
@@ -28,6 +30,7 @@ __all__ = [
     "Piece",
     "Weights",
     "attend_all",
+    "choose",
     "drop_features",
     "dropout",
     "features",
@@ -39,4 +42,5 @@ __all__ = [
     "recomputed",
     "skip",
     "structured",
+    "take",
 ]

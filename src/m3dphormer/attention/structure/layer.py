@@ -20,7 +20,6 @@ from m3dphormer.attention.structure.read import Norm, enter, read
 from m3dphormer.attention.structure.take import fork, take
 from m3dphormer.masks import Layout, Mask
 
-
 Linear = tuple[Tensor, Tensor | None]  # weight [outputs, d] and bias [outputs]
 
 

@@ -94,13 +94,13 @@ class _Enter(torch.autograd.Function):
     def backward(ctx: Any, grad_z: Tensor, grad_few: Tensor, *grads: Tensor) -> tuple[Any, ...]:
         h, inverse, weight, *readers = ctx.saved_tensors
         biased, reader_biased, few = ctx.rest
-        grad_h = maps.to_rows(readers, grads, len(h)) if readers else torch.zeros_like(h)
+        grad_h = maps.to_rows(readers, grads, len(h)) if readers else torch.empty_like(h)
         by_weight = by_bias = None
         if weight is None:
-            grad_h += grad_z
+            grad_h = grad_h + grad_z if readers else grad_z.clone()
             grad_h[few] += grad_few
         else:
-            affine = _norm_backward(grad_h, grad_z, h, inverse, weight)
+            affine = _norm_backward(grad_h, grad_z, h, inverse, weight, fresh=not readers)
             affine += _norm_backward(grad_h[few], grad_few, h[few], inverse[few], weight)
             by_weight, by_bias = affine[0], affine[1] if biased else None
         by_map = zip(maps.to_weights(h, grads) if readers else (), reader_biased, strict=True)
@@ -109,13 +109,19 @@ class _Enter(torch.autograd.Function):
 
 
 def _norm_backward(
-    grad_h: Tensor, grad_z: Tensor, h: Tensor, inverse: Tensor, weight: Tensor
+    grad_h: Tensor,
+    grad_z: Tensor,
+    h: Tensor,
+    inverse: Tensor,
+    weight: Tensor,
+    *,
+    fresh: bool = False,
 ) -> Tensor:
-    """Adds to ``grad_h``; gradients of the norm's weight and bias, [2, d]."""
+    """Adds to ``grad_h``, or fills it; gradients of the norm's weight and bias, [2, d]."""
     rows, width = h.shape
     affine, partial = h.new_empty(2, width), h.new_empty(rows // 512 + 1, 2, width)
     given = (grad_z.contiguous(), h, inverse, weight)
-    passes.run("norm_backward", h.dtype, grad_h, affine, partial, *given, rows, width)
+    passes.run("norm_backward", h.dtype, grad_h, affine, partial, *given, rows, width, int(fresh))
     return affine
 
 

@@ -12,7 +12,7 @@ from m3dphormer.attention.structure import passes
 
 
 def take(x: Tensor, rows: Tensor) -> Tensor:
-    """x[rows] of [T, d], no row twice."""
+    """x[rows] of [T, d], for at least one row, sorted, none twice."""
     out: Tensor = _Take.apply(x, rows)  # type: ignore[no-untyped-call]
     return out
 
@@ -29,11 +29,6 @@ def _taken(x: Tensor, rows: Tensor) -> Tensor:
     return out
 
 
-def _give(into: Tensor, grad: Tensor, rows: Tensor) -> Tensor:
-    passes.run("give_rows", into.dtype, into, grad.contiguous(), rows, *grad.shape)
-    return into
-
-
 class _Take(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
@@ -43,7 +38,10 @@ class _Take(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _give(grad.new_zeros(ctx.shape), grad, ctx.rows), None
+        out = grad.new_empty(ctx.shape)
+        sizes = (len(ctx.rows), *ctx.shape)
+        passes.run("spread_rows", grad.dtype, out, grad.contiguous(), ctx.rows, *sizes)
+        return out, None
 
 
 class _Fork(torch.autograd.Function):
@@ -55,5 +53,6 @@ class _Fork(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, own: Tensor) -> tuple[Tensor | None, ...]:
-        # In place: ``attend_all`` has one reader of the whole state, whose gradient is nobody else's.
-        return _give(grad.contiguous(), own, ctx.rows), None
+        grad = grad.contiguous()  # of the one reader that the whole state has, so it may be changed
+        passes.run("give_rows", grad.dtype, grad, own.contiguous(), ctx.rows, *own.shape)
+        return grad, None
