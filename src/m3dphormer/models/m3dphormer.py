@@ -169,7 +169,7 @@ class Layer(nn.Module):
         if self.config.virtual_gates == "fixed":
             gates = torch.cat([gates[: layout.nodes], graph.fixed_gates()])
         if self.config.residual == "inside":
-            return structure.gather(answers, gates, residual), gates, seen
+            return structure.gather(answers, gates, residual, fused=fused), gates, seen
         drop = among(chance.features(at), rows)
         out = structure.mix(answers, gates, residual, drop, fused=fused)
         return (

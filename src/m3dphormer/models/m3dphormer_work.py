@@ -191,8 +191,8 @@ def _structured_layer(network: Network, *, first: bool) -> list[Work]:
     for expert in network.experts:
         work = planner.structured_work(expert.weights, expert.mask, expert.shape)
         parts.append(work if first else planner.without_index(work))
-    kept = network.inside * (count + 1 + network.dropped) * state
-    end = Work(calls=50).writes(state, (16 + 6 * count) if network.inside else (3 + count))
+    kept = network.inside * (1 + network.dropped) * state
+    end = Work(calls=50).writes(state, (10 if network.inside else 3) + count)
     end = end.holds(state, kept=kept, forward=kept + 2 * state, backward=(count + 2) * state)
     return [*parts, end, *_ffn(network)]
 

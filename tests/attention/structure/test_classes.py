@@ -12,6 +12,7 @@ from m3dphormer.attention import native
 from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.attention.structure.classes import by_queries, by_scores
 from m3dphormer.attention.structure.forms import DotWeights, by_head
+from m3dphormer.attention.structure.mix import Blend
 from m3dphormer.attention.structure.read import read
 
 pytestmark = [
@@ -39,7 +40,8 @@ def test_both_forms_equal_the_reference(
 
     form = build(DotWeights(*layers, heads), mask, z[mask.layout.rows("classes")], drop)  # type: ignore[operator]
     ours = torch.zeros_like(z)
-    for start, rows in form.finish(read(z, form.reads, form.pools)):
+    for start, answer in form.finish(read(z, form.reads, form.pools)):
+        rows = answer.rows() if isinstance(answer, Blend) else answer
         ours = ours.index_add(0, torch.arange(start, start + len(rows)), rows)
 
     q, k, v = (by_head(layer(z), heads) for layer in layers)

@@ -1,5 +1,6 @@
-// The end of a layer in one pass:  out = drop(relu(sum_i gate_i x_i)) + residual.
-// Experts answer for some rows only: x_i is given in pieces, each a run of rows.
+// The end of a layer in one pass:  out = drop(relu(sum_i gate_i x_i)) + residual,  or, where it is `bare`, the sum
+// itself with the residual. Experts answer for some rows only: x_i is given in pieces, each a run of rows. A piece
+// may be a blend: its row's head h is sum_c w_h,c v_c,h of a few values, and is never written down.
 #pragma once
 #include "rows.h"
 
@@ -8,21 +9,97 @@ namespace {
 constexpr int64_t kMixRows = 64, kMixColumns = 128;
 
 template <class T> struct Pieces {
-  T* const* x;              // where each piece begins
+  T* const* x;              // where each piece begins; of a blend the values [keys, width]
+  T* const* weights;        // of a blend [rows, heads, keys], else null
   const int64_t* from;      // its first row
   const int64_t* to;        // past its last row
   const int64_t* expert;    // whose gate it takes
-  int64_t count;
+  const int64_t* keys;      // of a blend
+  int64_t count, heads;
   INLINE bool covers(int64_t i, int64_t row) const { return row >= from[i] && row < to[i]; }
   INLINE T* at(int64_t i, int64_t row, int64_t width) const { return x[i] + (row - from[i]) * width; }
+  INLINE int64_t first_weight(int64_t i, int64_t row) const { return (row - from[i]) * heads * keys[i]; }
+  // Calls body(head, begin, end) for the columns of each head among n from `from` on.
+  template <class Body> INLINE void each_head(int64_t width, int64_t from, int64_t n, const Body& body) const {
+    const int64_t wide = width / heads;
+    for (int64_t h = from / wide; h * wide < from + n; ++h) {
+      const int64_t begin = h * wide < from ? from : h * wide, end = (h + 1) * wide;
+      body(h, begin, end < from + n ? end : from + n);
+    }
+  }
 };
+
+// into += factor sum_c w_c v_c, for n columns of values that lie `width` apart
+template <class T>
+INLINE void add_blend(T* into, T factor, const T* w, const T* v, int64_t keys, int64_t width, int64_t n) {
+  constexpr int W = Lanes<T>::W;
+  int64_t j = 0;
+  for (; j + W <= n; j += W) {
+    Vec<T> sum = {};
+    for (int64_t c = 0; c < keys; ++c) sum += w[c] * load(v + c * width + j);
+    store(into + j, load(into + j) + factor * sum);
+  }
+  for (; j < n; ++j) {
+    T sum = 0;
+    for (int64_t c = 0; c < keys; ++c) sum += w[c] * v[c * width + j];
+    into[j] += factor * sum;
+  }
+}
+
+// by_weight_c += gate g . v_c and sums_c += gate w_c g for K values; returns g . sum_c w_c v_c.
+template <int K, class T>
+INLINE T some_backward(T* by_weight, T* sums, T gate, const T* w, const T* v, const T* g, int64_t width, int64_t n) {
+  constexpr int W = Lanes<T>::W;
+  Vec<T> dots[4] = {};
+  T inner[4], along = 0;
+  int64_t j = 0;
+  for (; j + W <= n; j += W) {
+    const Vec<T> grad = load(g + j);
+    for (int k = 0; k < K; ++k) {
+      dots[k] += grad * load(v + k * width + j);
+      store(sums + k * width + j, load(sums + k * width + j) + gate * w[k] * grad);
+    }
+  }
+  sum4(inner, dots[0], dots[1], dots[2], dots[3]);
+  for (; j < n; ++j)
+    for (int k = 0; k < K; ++k) {
+      inner[k] += g[j] * v[k * width + j];
+      sums[k * width + j] += gate * w[k] * g[j];
+    }
+  for (int k = 0; k < K; ++k) by_weight[k] += gate * inner[k], along += w[k] * inner[k];
+  return along;
+}
+
+template <class T>
+INLINE T blend_backward(T* by_weight, T* sums, T gate, const T* w, const T* v, const T* g, int64_t keys, int64_t width,
+                        int64_t n) {
+  T along = 0;
+  int64_t c = 0;
+  const auto run = [&](auto K) M3D_HERE {
+    for (; c + K <= keys; c += K)
+      along += some_backward<K>(by_weight + c, sums + c * width, gate, w + c, v + c * width, g, width, n);
+  };
+  run(Fixed<4>()), run(Fixed<3>()), run(Fixed<2>()), run(Fixed<1>());
+  return along;
+}
 
 // sum_i gate_i x_i of some columns of a row
 template <class T, class N>
 INLINE void gated_sum(T* sum, const Pieces<T>& pieces, const T* gates, int64_t row, int64_t width, int64_t from, N n) {
   clear(sum, n);
-  for (int64_t i = 0; i < pieces.count; ++i)
-    if (pieces.covers(i, row)) add(sum, gates[pieces.expert[i]], pieces.at(i, row, width) + from, n);
+  for (int64_t i = 0; i < pieces.count; ++i) {
+    if (!pieces.covers(i, row)) continue;
+    const T gate = gates[pieces.expert[i]];
+    if (!pieces.weights[i]) {
+      add(sum, gate, pieces.at(i, row, width) + from, n);
+      continue;
+    }
+    const int64_t keys = pieces.keys[i];
+    const T* w = pieces.weights[i] + pieces.first_weight(i, row);
+    pieces.each_head(width, from, n, [&](int64_t h, int64_t begin, int64_t end) M3D_HERE {
+      add_blend(sum + begin - from, gate, w + h * keys, pieces.x[i] + begin, keys, width, end - begin);
+    });
+  }
 }
 
 // x becomes 0 where (row, column) is dropped, else x / (1 - p).
@@ -37,7 +114,7 @@ template <class T, class N> INLINE void drop_columns(T* x, const Drop& drop, uin
 
 template <class T, class Width>
 void mix_forward(T* out, const T* residual, const T* gates, const Pieces<T>& pieces, int64_t rows, Width width,
-                 int64_t experts, const Drop& drop, int64_t threads) {
+                 int64_t experts, int64_t bare, const Drop& drop, int64_t threads) {
   blocks(threads, (rows + kMixRows - 1) / kMixRows, [&](int64_t block) {
     T sum[kMixColumns];
     for (int64_t row = block * kMixRows; row < rows && row < (block + 1) * kMixRows; ++row) {
@@ -45,9 +122,11 @@ void mix_forward(T* out, const T* residual, const T* gates, const Pieces<T>& pie
       for (int64_t from = 0; from < width; from += kMixColumns) {
         const int64_t n = width - from < kMixColumns ? width - from : kMixColumns;
         gated_sum(sum, pieces, gates + row * experts, row, width, from, n);
+        if (!bare) {
 #pragma omp simd
-        for (int64_t c = 0; c < n; ++c) sum[c] = sum[c] < T(0) ? T(0) : sum[c];
-        drop_columns(sum, drop, hash, from, n);
+          for (int64_t c = 0; c < n; ++c) sum[c] = sum[c] < T(0) ? T(0) : sum[c];
+          drop_columns(sum, drop, hash, from, n);
+        }
         const T* other = residual + row * width + from;
         T* to = out + row * width + from;
 #pragma omp simd
@@ -57,33 +136,60 @@ void mix_forward(T* out, const T* residual, const T* gates, const Pieces<T>& pie
   });
 }
 
+// What flows back to the pieces: to the rows of one, or to the weights and values of a blend. The values' gradients
+// are summed by blocks of `height` rows, partial[i] [blocks, keys, width].
 template <class T, class Width>
 void mix_backward(const T* grad, const T* gates, T* grad_gates, const Pieces<T>& pieces, const Pieces<T>& grads,
-                  int64_t rows, Width width, int64_t experts, const Drop& drop, int64_t threads) {
-  blocks(threads, (rows + kMixRows - 1) / kMixRows, [&](int64_t block) {
+                  T* const* partial, int64_t height, int64_t rows, Width width, int64_t experts, int64_t bare,
+                  const Drop& drop, int64_t threads) {
+  const int64_t count = (rows + height - 1) / height;
+  blocks(threads, count, [&](int64_t block) {
     T sum[kMixColumns], inner[kMixColumns];
-    for (int64_t row = block * kMixRows; row < rows && row < (block + 1) * kMixRows; ++row) {
+    for (int64_t i = 0; i < pieces.count; ++i)
+      if (pieces.weights[i]) clear(partial[i] + block * pieces.keys[i] * width, pieces.keys[i] * width);
+    for (int64_t row = block * height; row < rows && row < (block + 1) * height; ++row) {
       const uint32_t hash = drop.row(row, 1, 0);
       clear(grad_gates + row * experts, experts);
       for (int64_t from = 0; from < width; from += kMixColumns) {
         const int64_t n = width - from < kMixColumns ? width - from : kMixColumns;
-        gated_sum(sum, pieces, gates + row * experts, row, width, from, n);
         const T* outer = grad + row * width + from;
+        if (bare) {
+          for (int64_t c = 0; c < n; ++c) inner[c] = outer[c];
+        } else {
+          gated_sum(sum, pieces, gates + row * experts, row, width, from, n);
 #pragma omp simd
-        for (int64_t c = 0; c < n; ++c) inner[c] = sum[c] > T(0) ? outer[c] : T(0);
-        drop_columns(inner, drop, hash, from, n);
+          for (int64_t c = 0; c < n; ++c) inner[c] = sum[c] > T(0) ? outer[c] : T(0);
+          drop_columns(inner, drop, hash, from, n);
+        }
         for (int64_t i = 0; i < pieces.count; ++i) {
           if (!pieces.covers(i, row)) continue;
-          const int64_t expert = pieces.expert[i];
+          const int64_t expert = pieces.expert[i], keys = pieces.keys[i];
           const T gate = gates[row * experts + expert];
-          T* to = grads.at(i, row, width) + from;
+          T& by_gate = grad_gates[row * experts + expert];
+          if (!pieces.weights[i]) {
+            T* to = grads.at(i, row, width) + from;
 #pragma omp simd
-          for (int64_t c = 0; c < n; ++c) to[c] = gate * inner[c];
-          grad_gates[row * experts + expert] += dot(inner, pieces.at(i, row, width) + from, n);
+            for (int64_t c = 0; c < n; ++c) to[c] = gate * inner[c];
+            by_gate += dot(inner, pieces.at(i, row, width) + from, n);
+            continue;
+          }
+          const int64_t first = pieces.first_weight(i, row);
+          T *to = grads.weights[i] + first, *sums = partial[i] + block * keys * width;
+          if (!from) clear(to, pieces.heads * keys);
+          pieces.each_head(width, from, n, [&](int64_t h, int64_t begin, int64_t end) M3D_HERE {
+            by_gate += blend_backward(to + h * keys, sums + begin, gate, pieces.weights[i] + first + h * keys,
+                                      pieces.x[i] + begin, inner + begin - from, keys, width, end - begin);
+          });
         }
       }
     }
   });
+  for (int64_t i = 0; i < pieces.count; ++i) {
+    if (!pieces.weights[i]) continue;
+    const int64_t size = pieces.keys[i] * width;
+    clear(grads.x[i], size);
+    for (int64_t block = 0; block < count; ++block) add(grads.x[i], T(1), partial[i] + block * size, size);
+  }
 }
 
 // The factors 0 or 1 / (1 - p) themselves, for the plain form.

@@ -22,25 +22,29 @@
 #define STAR MEMBERS, int64_t first_centre, int64_t loops, int64_t heads, int64_t width, double scale
 #define STARRED Star{MEMBERED, first_centre, loops, heads, scale}
 
+#define PIECES(TYPE)                                                                                             \
+  TYPE *const *weights, const int64_t *from, const int64_t *to, const int64_t *expert, const int64_t *keys,    \
+      int64_t count, int64_t heads
+#define PIECED(x, weights) {x, weights, from, to, expert, keys, count, heads}
+
 #define PICKS(TYPE)                                                                                          \
   const int64_t *first, const int32_t *column, const TYPE *value, const int64_t *run, const int32_t *row,    \
       const int32_t *place, int64_t block, int64_t rows, int64_t features
 #define PICKED {first, column, value, run, row, place, block, rows, features}
 
 #define PASSES(TYPE, type)                                                                                            \
-  EXPORT(mix_forward, type)(TYPE * out, const TYPE* residual, const TYPE* gates, TYPE* const* x, const int64_t* from, \
-                            const int64_t* to, const int64_t* expert, int64_t count, int64_t rows, int64_t width,     \
-                            int64_t experts, DROP, int64_t threads) {                                                 \
+  EXPORT(mix_forward, type)(TYPE * out, const TYPE* residual, const TYPE* gates, TYPE* const* x, PIECES(TYPE),        \
+                            int64_t rows, int64_t width, int64_t experts, int64_t bare, DROP, int64_t threads) {      \
     with_width(width, [&](auto known) {                                                                               \
-      mix_forward<TYPE>(out, residual, gates, {x, from, to, expert, count}, rows, known, experts, DROPPED, threads);  \
+      mix_forward<TYPE>(out, residual, gates, PIECED(x, weights), rows, known, experts, bare, DROPPED, threads);      \
     });                                                                                                               \
   }                                                                                                                   \
-  EXPORT(mix_backward, type)(const TYPE* grad, const TYPE* gates, TYPE* grad_gates, TYPE* const* x, TYPE* const* dx,  \
-                             const int64_t* from, const int64_t* to, const int64_t* expert, int64_t count,            \
-                             int64_t rows, int64_t width, int64_t experts, DROP, int64_t threads) {                   \
+  EXPORT(mix_backward, type)(const TYPE* grad, const TYPE* gates, TYPE* grad_gates, TYPE* const* x, PIECES(TYPE),     \
+                             TYPE* const* by_x, TYPE* const* by_weights, TYPE* const* partial, int64_t height,        \
+                             int64_t rows, int64_t width, int64_t experts, int64_t bare, DROP, int64_t threads) {     \
     with_width(width, [&](auto known) {                                                                               \
-      mix_backward<TYPE>(grad, gates, grad_gates, {x, from, to, expert, count}, {dx, from, to, expert, count}, rows,  \
-                         known, experts, DROPPED, threads);                                                           \
+      mix_backward<TYPE>(grad, gates, grad_gates, PIECED(x, weights), PIECED(by_x, by_weights), partial, height, rows,\
+                         known, experts, bare, DROPPED, threads);                                                     \
     });                                                                                                               \
   }                                                                                                                   \
   EXPORT(keep_rows, type)(TYPE * out, int64_t rows, int64_t width, DROP, int64_t threads) {                           \
@@ -118,15 +122,13 @@
           MEMBERED, first_query, heads, known, DROPPED, threads);                                                     \
     });                                                                                                               \
   }                                                                                                                   \
-  EXPORT(few_forward, type)(TYPE * out, const TYPE* scores, const TYPE* v, int64_t rows, int64_t heads, int64_t keys, \
-                            int64_t width, int64_t first_key, DROP, int64_t threads) {                                \
-    few_forward<TYPE>(out, scores, v, {rows, heads, keys, width, first_key}, DROPPED, threads);                       \
+  EXPORT(few_forward, type)(TYPE * out, const TYPE* scores, int64_t rows, int64_t heads, int64_t keys,                \
+                            int64_t first_key, DROP, int64_t threads) {                                               \
+    few_forward<TYPE>(out, scores, {rows, heads, keys, first_key}, DROPPED, threads);                                 \
   }                                                                                                                   \
-  EXPORT(few_backward, type)(TYPE * grad_scores, TYPE * grad_v, TYPE * partial, const TYPE* grad, const TYPE* scores, \
-                             const TYPE* v, int64_t rows, int64_t heads, int64_t keys, int64_t width,                 \
-                             int64_t first_key, int64_t block, DROP, int64_t threads) {                               \
-    few_backward<TYPE>(grad_scores, grad_v, partial, grad, scores, v, {rows, heads, keys, width, first_key}, block,   \
-                       DROPPED, threads);                                                                             \
+  EXPORT(few_backward, type)(TYPE * grad_scores, const TYPE* grad, const TYPE* scores, int64_t rows, int64_t heads,   \
+                             int64_t keys, int64_t first_key, DROP, int64_t threads) {                                \
+    few_backward<TYPE>(grad_scores, grad, scores, {rows, heads, keys, first_key}, DROPPED, threads);                  \
   }                                                                                                                   \
   EXPORT(star_forward, type)(TYPE * out, TYPE * lse, TYPE * states, const TYPE* q, const TYPE* k, const TYPE* v,      \
                              STAR, DROP, int64_t threads) {                                                           \

@@ -47,15 +47,15 @@ def _by_classes(mask: Mask, shape: Shape, *, queries: bool) -> Work:
     """Scores of real nodes for the class nodes; these read the state itself."""
     nodes, classes = mask.layout.nodes, mask.layout.classes
     state, scores = (NUMBER * nodes * n for n in (shape.width, shape.heads * classes))
-    kept = (1 + queries) * state + scores
+    kept = queries * state + 2 * scores
     outputs = shape.width + classes if queries else shape.heads * classes
     work = Work(
         projected=STEP * nodes * shape.width * (outputs + classes),
         attended=nodes * (CLASS_ROW + CLASS * classes) * shape.width,
         calls=260,
-    ).writes(state, 3 + 4 * queries)
-    backward = scores + queries * state
-    return work.holds(state, kept=kept, forward=kept + scores, backward=backward)
+    ).writes(state, 4 * queries)
+    backward = 2 * scores + queries * state
+    return work.holds(state, kept=kept, forward=kept, backward=backward)
 
 
 _FORMS: dict[str, Callable[[Mask, Shape], Work]] = {

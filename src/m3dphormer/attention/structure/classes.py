@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from m3dphormer.attention.dropout import Dropout
-from m3dphormer.attention.structure.few import attend_few
+from m3dphormer.attention.structure.few import few_weights
 from m3dphormer.attention.structure.forms import Answers, DotWeights, Form, by_head
 from m3dphormer.attention.structure.maps import Map
 from m3dphormer.attention.structure.members import Members
+from m3dphormer.attention.structure.mix import Blend
 from m3dphormer.attention.structure.read import Pool
 from m3dphormer.masks import Mask
 from m3dphormer.masks.regions import Block, Groups
@@ -68,8 +69,9 @@ def by_scores(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | N
 
     def finish(read: list[Tensor]) -> Answers:
         given, *pooled = read
-        real = attend_few(given.view(len(given), weights.heads, -1), v, classes.first, dropout)
-        return [(0, real.flatten(1)), (classes.first, _answer(weights, *pooled))]
+        scored = given.view(len(given), weights.heads, -1)
+        real = Blend(few_weights(scored, classes.first, dropout), v)
+        return [(0, real), (classes.first, _answer(weights, *pooled))]
 
     return Form([scores], [_pool(weights, q, classes, dropout)], finish)
 
@@ -84,8 +86,8 @@ def by_queries(weights: DotWeights, mask: Mask, few: Tensor, dropout: Dropout | 
         queries, *pooled = read
         scale = 1 / math.sqrt(k.shape[2])
         scores = torch.einsum("nhe,che->nhc", by_head(queries, weights.heads), k * scale)
-        real = attend_few(scores, v, classes.first, dropout)
-        return [(0, real.flatten(1)), (classes.first, _answer(weights, *pooled))]
+        real = Blend(few_weights(scores, classes.first, dropout), v)
+        return [(0, real), (classes.first, _answer(weights, *pooled))]
 
     return Form(
         [Map.of(weights.query, classes.nodes)], [_pool(weights, q, classes, dropout)], finish

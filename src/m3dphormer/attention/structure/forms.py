@@ -11,6 +11,7 @@ from m3dphormer.attention.attend import attend, attend_additive
 from m3dphormer.attention.dropout import Dropout, keywords
 from m3dphormer.attention.gcn import attend_gcn
 from m3dphormer.attention.structure.maps import Map
+from m3dphormer.attention.structure.mix import Blend
 from m3dphormer.attention.structure.read import Pool
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
@@ -46,7 +47,7 @@ class GCNWeights:
 
 
 Weights = DotWeights | AdditiveWeights | GCNWeights
-Answers = list[tuple[int, Tensor]]  # runs of rows: the first row's number, [n, d]
+Answers = list[tuple[int, Tensor | Blend]]  # runs of rows: the first row's number, [n, d]
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ def _divided(
 
 def _taken(piece: Piece, asked: Asked) -> Piece:
     """What of an answer was asked for."""
+    assert isinstance(piece.rows, Tensor)  # a blend is of class nodes, which need no other rows
     mine = asked.inside(piece.start, piece.start + len(piece.rows))
     return Piece(piece.expert, mine.start, take(piece.rows, asked.rows[mine] - piece.start))
 
