@@ -8,6 +8,17 @@ namespace {
 
 constexpr int64_t kMixRows = 64, kMixColumns = 128;
 
+// Calls body(first, n) for runs of a row's columns; of a width that is known, n is a constant.
+template <int64_t N, class Body> INLINE void columns(Fixed<N>, const Body& body) {
+  constexpr int64_t n = N < kMixColumns ? N : kMixColumns;
+  static_assert(N % n == 0, "runs of one length");
+  for (int64_t from = 0; from < N; from += n) body(from, Fixed<n>());
+}
+template <class Body> INLINE void columns(int64_t width, const Body& body) {
+  for (int64_t from = 0; from < width; from += kMixColumns)
+    body(from, width - from < kMixColumns ? width - from : kMixColumns);
+}
+
 template <class T> struct Pieces {
   T* const* x;              // where each piece begins; of a blend the values [keys, width]
   T* const* weights;        // of a blend [rows, heads, keys], else null
@@ -15,13 +26,16 @@ template <class T> struct Pieces {
   const int64_t* to;        // past its last row
   const int64_t* expert;    // whose gate it takes
   const int64_t* keys;      // of a blend
-  int64_t count, heads;
+  int64_t count, heads, wide;  // columns of a head
   INLINE bool covers(int64_t i, int64_t row) const { return row >= from[i] && row < to[i]; }
   INLINE T* at(int64_t i, int64_t row, int64_t width) const { return x[i] + (row - from[i]) * width; }
   INLINE int64_t first_weight(int64_t i, int64_t row) const { return (row - from[i]) * heads * keys[i]; }
   // Calls body(head, begin, end) for the columns of each head among n from `from` on.
   template <class Body> INLINE void each_head(int64_t width, int64_t from, int64_t n, const Body& body) const {
-    const int64_t wide = width / heads;
+    if (!from && n == width) {
+      for (int64_t h = 0; h < heads; ++h) body(h, h * wide, (h + 1) * wide);
+      return;
+    }
     for (int64_t h = from / wide; h * wide < from + n; ++h) {
       const int64_t begin = h * wide < from ? from : h * wide, end = (h + 1) * wide;
       body(h, begin, end < from + n ? end : from + n);
@@ -34,11 +48,15 @@ template <class T>
 INLINE void add_blend(T* into, T factor, const T* w, const T* v, int64_t keys, int64_t width, int64_t n) {
   constexpr int W = Lanes<T>::W;
   int64_t j = 0;
-  for (; j + W <= n; j += W) {
-    Vec<T> sum = {};
-    for (int64_t c = 0; c < keys; ++c) sum += w[c] * load(v + c * width + j);
-    store(into + j, load(into + j) + factor * sum);
-  }
+  const auto run = [&](auto V) M3D_HERE {
+    for (; j + V * W <= n; j += V * W) {
+      Vec<T> sums[V] = {};
+      for (int64_t c = 0; c < keys; ++c)
+        for (int i = 0; i < V; ++i) sums[i] += w[c] * load(v + c * width + j + i * W);
+      for (int i = 0; i < V; ++i) store(into + j + i * W, load(into + j + i * W) + factor * sums[i]);
+    }
+  };
+  run(Fixed<4>()), run(Fixed<2>()), run(Fixed<1>());
   for (; j < n; ++j) {
     T sum = 0;
     for (int64_t c = 0; c < keys; ++c) sum += w[c] * v[c * width + j];
@@ -119,8 +137,7 @@ void mix_forward(T* out, const T* residual, const T* gates, const Pieces<T>& pie
     T sum[kMixColumns];
     for (int64_t row = block * kMixRows; row < rows && row < (block + 1) * kMixRows; ++row) {
       const uint32_t hash = drop.row(row, 1, 0);
-      for (int64_t from = 0; from < width; from += kMixColumns) {
-        const int64_t n = width - from < kMixColumns ? width - from : kMixColumns;
+      columns(width, [&](int64_t from, auto n) M3D_HERE {
         gated_sum(sum, pieces, gates + row * experts, row, width, from, n);
         if (!bare) {
 #pragma omp simd
@@ -131,7 +148,7 @@ void mix_forward(T* out, const T* residual, const T* gates, const Pieces<T>& pie
         T* to = out + row * width + from;
 #pragma omp simd
         for (int64_t c = 0; c < n; ++c) to[c] = sum[c] + other[c];
-      }
+      });
     }
   });
 }
@@ -150,8 +167,7 @@ void mix_backward(const T* grad, const T* gates, T* grad_gates, const Pieces<T>&
     for (int64_t row = block * height; row < rows && row < (block + 1) * height; ++row) {
       const uint32_t hash = drop.row(row, 1, 0);
       clear(grad_gates + row * experts, experts);
-      for (int64_t from = 0; from < width; from += kMixColumns) {
-        const int64_t n = width - from < kMixColumns ? width - from : kMixColumns;
+      columns(width, [&](int64_t from, auto n) M3D_HERE {
         const T* outer = grad + row * width + from;
         if (bare) {
           for (int64_t c = 0; c < n; ++c) inner[c] = outer[c];
@@ -181,7 +197,7 @@ void mix_backward(const T* grad, const T* gates, T* grad_gates, const Pieces<T>&
                                       pieces.x[i] + begin, inner + begin - from, keys, width, end - begin);
           });
         }
-      }
+      });
     }
   });
   for (int64_t i = 0; i < pieces.count; ++i) {

@@ -25,7 +25,7 @@
 #define PIECES(TYPE)                                                                                             \
   TYPE *const *weights, const int64_t *from, const int64_t *to, const int64_t *expert, const int64_t *keys,    \
       int64_t count, int64_t heads
-#define PIECED(x, weights) {x, weights, from, to, expert, keys, count, heads}
+#define PIECED(x, weights) {x, weights, from, to, expert, keys, count, heads, width / heads}
 
 #define PICKS(TYPE)                                                                                          \
   const int64_t *first, const int32_t *column, const TYPE *value, const int64_t *run, const int32_t *row,    \
