@@ -42,9 +42,11 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "learned": {"class_features": "learned"},
     "three": {"class_nodes": 3},
     "shown labels": {"shown_labels": 0.5},
+    "hidden features": {"hidden_features": 0.5},
     "all": {
         "leave_one_out": True,
         "shown_labels": 0.3,
+        "hidden_features": 0.3,
         "class_features": "learned",
         "class_nodes": 2,
         "ffn": True,
@@ -233,6 +235,28 @@ def test_every_step_shows_other_labels() -> None:
     inputs = model.prepare(data)
     seen = [inputs.shown_labels(Chance(seed, model.config, training=True)) for seed in (1, 2)]
     assert not torch.equal(*seen)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_in_training_some_nodes_have_no_features_and_virtual_ones_keep_theirs(bias: bool) -> None:
+    data = graph()
+    model = model_for(data, hidden_features=0.5, input="linear", bias=bias)
+    inputs = model.prepare(data)
+    plain = inputs.features.project(model.input)
+    torch.testing.assert_close(model.states(inputs).states[0], plain)  # evaluation hides none
+
+    model.train()
+    chances = [Chance(seed, model.config, training=True) for seed in (1, 2)]
+    hidden, others = (inputs.hidden_features(chance) for chance in chances)
+    assert hidden is not None
+    assert others is not None
+    assert 0 < len(hidden) < N
+    assert not torch.equal(hidden, others)
+    state = model.states(inputs, chances[0]).states[0]
+    blank = torch.zeros(8).double() if model.input.bias is None else model.input.bias
+    torch.testing.assert_close(state[hidden], blank.expand(len(hidden), -1))
+    kept = torch.ones(len(state), dtype=torch.bool).index_fill(0, hidden, False)
+    torch.testing.assert_close(state[kept], plain[kept])
 
 
 def test_several_class_nodes_share_the_training_nodes_and_each_counts_in_the_loss() -> None:

@@ -30,11 +30,11 @@ class StopAt(Checkpoint):
             raise KeyboardInterrupt
 
 
-def train(keeper: Keeper | None = None, norm: str = "rms") -> Fit:
+def train(keeper: Keeper | None = None, norm: str = "rms", average: float = 0.0) -> Fit:
     data = random_graph()
     torch.manual_seed(0)
     model = create_model("m3dphormer", data, hidden=8, clusters=4, norm=norm)
-    config = TrainConfig(lr=0.01, epochs=EPOCHS, schedule="cosine")
+    config = TrainConfig(lr=0.01, epochs=EPOCHS, schedule="cosine", average=average)
     return fit(model, model.prepare(data), data, config, "accuracy", keeper=keeper)
 
 
@@ -54,6 +54,13 @@ def test_a_restored_training_ends_on_the_same_bits(tmp_path: Path, epoch: int, n
     assert isinstance(stopped.failure, KeyboardInterrupt)
     assert len(stopped.history) == epoch
     assert_same(train(Checkpoint(tmp_path, every=1e9), norm), train(norm=norm))
+
+
+@pytest.mark.parametrize("epoch", [1, 6])
+def test_so_does_one_of_averaged_weights(tmp_path: Path, epoch: int) -> None:
+    train(StopAt(tmp_path, epoch), "batch", average=0.8)
+    whole = train(norm="batch", average=0.8)
+    assert_same(train(Checkpoint(tmp_path, every=1e9), "batch", average=0.8), whole)
 
 
 def test_training_time_goes_on_where_it_stood(tmp_path: Path) -> None:

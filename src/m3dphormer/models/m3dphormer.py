@@ -324,7 +324,8 @@ class M3Dphormer(Model):
     def _project(self, graph: Graph, chance: Chance) -> Tensor:
         """X W + b, a learned state in place of it for class nodes, and the twins after them all.
 
-        A node that shows its label has the label's state added to its own.
+        A node whose features are hidden has b alone; one that shows its label has the label's state
+        added to its own.
         """
         h = graph.features.project(self.input)
         if self.class_states is not None:
@@ -333,6 +334,10 @@ class M3Dphormer(Model):
         if graph.twins is not None:
             learned = self.class_states is not None
             h = torch.cat([h, graph.twins.start(h, self.input.bias, learned=learned)])
+        hidden = graph.hidden_features(chance)
+        if hidden is not None:
+            bias = h.new_zeros(h.shape[1]) if self.input.bias is None else self.input.bias
+            h = h.index_copy(0, hidden, bias.expand(len(hidden), -1))
         if self.label_states is not None:
             labels = graph.shown_labels(chance)
             showing = (labels >= 0).nonzero().squeeze(1)

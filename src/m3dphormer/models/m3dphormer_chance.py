@@ -32,6 +32,10 @@ class Chance:
         """Of the training labels that are shown."""
         return self._drop(1 - self.config.shown_labels, self.config.layers + 1, 0)
 
+    def inputs(self) -> Dropout | None:
+        """Of the nodes that have features."""
+        return self._drop(self.config.hidden_features, self.config.layers + 1, 1)
+
     def _drop(self, p: float, layer: int, place: int) -> Dropout | None:
         call = (1 + layer) * (1 + len(self.config.experts)) + place
         return Dropout(p, self.seed, call) if self.training and p else None

@@ -59,6 +59,9 @@ class M3DphormerConfig(ModelConfig):
         shown_labels: A variant of our own: training labels are an input too. In a training step
             this share of the training nodes, drawn anew, shows its label and the loss asks for
             those of the others; in evaluation all training nodes show theirs. 0: none does.
+        hidden_features: A variant of our own: in a training step this share of the real nodes,
+            drawn anew, has no features (zeros). Virtual nodes keep theirs, and evaluation hides
+            none.
         loss: "mean" over training and class nodes together, or "weighted": CE(train) +
             (class nodes / training nodes) CE(class nodes), the same up to a factor.
     """
@@ -92,6 +95,7 @@ class M3DphormerConfig(ModelConfig):
     class_features: str = setting("mean", one_of("mean", "learned"))
     class_nodes: int = setting(1, at_least(1))
     shown_labels: float = setting(0.0, between(0, 1))
+    hidden_features: float = setting(0.0, between(0, 1))
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "official": {},

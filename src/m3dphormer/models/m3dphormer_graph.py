@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from m3dphormer import masks
 from m3dphormer.attention import DEFAULT_SCHEME, structure
+from m3dphormer.attention.dropout import Dropout
 from m3dphormer.masks import Layout, Mask
 from m3dphormer.masks.layout import ROLES
 from m3dphormer.models.m3dphormer_chance import Chance
@@ -78,10 +79,17 @@ class Graph:
     def shown_labels(self, chance: Chance) -> Tensor:
         """The training labels that are an input, [N]; -1: none."""
         hidden = chance.labels()
-        if hidden is None:
-            return self.labels
+        return self.labels if hidden is None else torch.where(self._kept(hidden), self.labels, -1)
+
+    def hidden_features(self, chance: Chance) -> Tensor | None:
+        """The nodes without features; None: all have theirs."""
+        hidden = chance.inputs()
+        return None if hidden is None else (~self._kept(hidden)).nonzero().squeeze(1)
+
+    def _kept(self, dropout: Dropout) -> Tensor:
+        """Whether each real node is kept, [N]."""
         node = torch.arange(len(self.labels), device=self.labels.device)
-        return torch.where(hidden.scale(node, node, heads=1).squeeze(1) > 0, self.labels, -1)
+        return dropout.scale(node, node, heads=1).squeeze(1) > 0
 
     def without_twins(self) -> Graph:
         """The same, for evaluation."""

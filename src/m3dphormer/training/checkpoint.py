@@ -89,6 +89,7 @@ def _bytes(state: State) -> bytes:
     tensors = {f"model/{name}": tensor for name, tensor in state.model.state_dict().items()}
     for index, moments in state.optimiser.state_dict()["state"].items():
         tensors |= {f"adam/{index}/{name}": tensor for name, tensor in moments.items()}
+    tensors |= {f"average/{name}": tensor for name, tensor in (state.average or {}).items()}
     tensors["random/cpu"] = torch.get_rng_state()
     device = _device(state)
     if device.type == "cuda":
@@ -130,9 +131,14 @@ def _fill(state: State, tensors: dict[str, Tensor], facts: dict[str, Any]) -> No
     if device.type == "cuda" and "random/cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random/cuda"], device)
     state.history[:] = [Epoch(**epoch) for epoch in facts["history"]]
+    state.average = _weights("average/", tensors, device) or None
     if facts["best"] is not None:
-        weights = {name: tensor.to(device) for name, tensor in _under("best/", tensors).items()}
+        weights = _weights("best/", tensors, device)
         state.kept = Kept(Epoch(**facts["best"]), weights, tensors["probabilities"].numpy())
+
+
+def _weights(prefix: str, tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: tensor.to(device) for name, tensor in _under(prefix, tensors).items()}
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.models import Model, Phase
+from m3dphormer.training import average
 from m3dphormer.training.metrics import METRICS
 from m3dphormer.training.settings import TrainConfig
 
@@ -51,6 +52,7 @@ class State:
     optimiser: torch.optim.Adam
     history: list[Epoch] = field(default_factory=list)
     kept: Kept | None = None
+    average: average.Weights | None = None  # of the weights, where it is asked for
 
 
 @dataclass(frozen=True)
@@ -170,15 +172,31 @@ def _step(
         state.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         state.optimiser.step()
+    if config.average:
+        state.average = average.moved(state.average, model, config.average, number)
+    with average.carrying(model, state.average):
+        _look(state, graph, data, config, metric, statistics.fmean(losses), start)
+
+
+def _look(
+    state: State,
+    graph: Any,
+    data: Data,
+    config: TrainConfig,
+    metric: str,
+    loss: float,
+    start: float,
+) -> None:
+    """The scores of the weights that the model has now; they are kept where they are the best."""
+    model, number = state.model, len(state.history) + 1
     probabilities = predict(model, graph)
     if not np.isfinite(probabilities).all():
         raise _diverged("The predictions became nan", number, config)
     scores = {part: score(probabilities, data, part, metric) for part in PARTS}
-    epoch = Epoch(number, statistics.fmean(losses), **scores, seconds=time.perf_counter() - start)
+    epoch = Epoch(number, loss, **scores, seconds=time.perf_counter() - start)
     state.history.append(epoch)
     if state.kept is None or epoch.val > state.kept.epoch.val:
-        weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        state.kept = Kept(epoch, weights, probabilities)
+        state.kept = Kept(epoch, average.copied(model), probabilities)
 
 
 def _diverged(what: str, number: int, config: TrainConfig) -> UserError:

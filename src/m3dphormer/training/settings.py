@@ -33,6 +33,7 @@ class TrainConfig:
     """Full batch, Adam; the best validation epoch is kept.
 
     ``schedule``: the rate stays "constant", as the paper's does, or falls to 0 by half a "cosine".
+    ``average``: decay of a moving average of the weights, scored and kept in their place; 0: none.
     ``patience``: stop after so many epochs without a better validation score.
     """
 
@@ -40,6 +41,7 @@ class TrainConfig:
     weight_decay: float = setting(0.0005, between(0, 10), search=(0.0, 1e-4, 5e-4, 1e-3, 5e-3))
     epochs: int = setting(200, at_least(1))
     schedule: str = setting("constant", one_of("constant", "cosine"))
+    average: float = setting(0.0, between(0, 1))
     patience: int | None = setting(None, either(at_least(1), Rule("None", lambda v: v is None)))
 
     def rate(self, epoch: int) -> float:
