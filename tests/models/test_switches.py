@@ -321,12 +321,3 @@ def test_the_plan_tells_what_the_switches_cost() -> None:
         )
     model = model_for(data, leave_one_out=True)
     assert {region.fused for region in model.regions(model.prepare(data))} == {"plain"}
-
-
-def test_a_gain_is_that_of_the_features() -> None:
-    data = graph()
-    louder = data.clone()
-    louder.x = 30 * data.x
-    given = model_for(data, input_gain=30), model_for(louder)
-    one, other = (m(m.prepare(d)) for m, d in zip(given, (data, louder), strict=True))
-    torch.testing.assert_close(one, other)

@@ -327,7 +327,7 @@ class M3Dphormer(Model):
         A node whose features are hidden has b alone; one that shows its label has the label's state
         added to its own.
         """
-        h = graph.features.times(self.config.input_gain * self.input.weight, self.input.bias)
+        h = graph.features.project(self.input)
         if self.class_states is not None:
             rows = graph.layout.rows("classes")
             h = torch.cat([h[: rows.start], self.class_states, h[rows.stop :]])

@@ -17,7 +17,6 @@ from m3dphormer.models.settings import (
     either,
     flag,
     one_of,
-    positive,
     setting,
     word,
 )
@@ -38,9 +37,6 @@ class M3DphormerConfig(ModelConfig):
         shared: All layers have the same experts, gates, residual map and FFN, each a norm of its
             own: a variant of ours that repeats one step, as belief propagation does.
         scheme: How attention is computed; does not change the result.
-        input_gain: Factor of X in X W. Features of little length (rows that sum to 1, TF-IDF) are
-            drowned by the bias at the start, and learnt late; a gain that brings a row's length to
-            about 5 cures it.
         input: "linear": X W; "skip": dropout(z + ReLU(z)) with z = X W + b.
         readout: What the classifier reads: the "last" state or the "sum" of all.
         local_values: The values of an expert with additive scores are its "shared" score projection
@@ -83,7 +79,6 @@ class M3DphormerConfig(ModelConfig):
     residual: str = setting("after", one_of("after", "inside"))
     shared: bool = setting(False, flag())
     scheme: str = setting(DEFAULT_SCHEME, one_of(*SCHEMES))
-    input_gain: float = setting(1.0, positive())
     input: str = setting("skip", one_of("linear", "skip"))
     readout: str = setting("sum", one_of("last", "sum"))
     local_values: str = setting("own", one_of("shared", "own"))
