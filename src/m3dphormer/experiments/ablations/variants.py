@@ -15,6 +15,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w/o routing": {"routing": "uniform"},
     "w/o bi-level": {"routing": "softmax"},
     "+ FFN": {"ffn": True},
+    "local GAT": {"local_scores": "gat"},
     "local dot": {"local_scores": "dot"},
     "local GCN": {"local_scores": "gcn"},
     "cluster GAT": {"cluster_scores": "gat"},
