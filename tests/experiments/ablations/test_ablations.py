@@ -35,10 +35,12 @@ def run(tmp_path: Path) -> Any:
 
 
 def test_every_variant_is_a_setting_of_the_model_and_only_full_changes_nothing() -> None:
-    full, _ = resolve("m3dphormer", {})
+    recipes: tuple[dict[str, Any], ...] = ({}, {"local_scores": "gcn"})
     for name, settings in VARIANTS.items():
-        config, _ = resolve("m3dphormer", settings)
-        assert (config == full) == (name == "full")
+        both = [
+            [resolve("m3dphormer", {**r, **more})[0] for more in ({}, settings)] for r in recipes
+        ]
+        assert all(full == varied for full, varied in both) == (name == "full")
     assert {name for one in EXPERIMENTS.values() for name in one.variants} == set(VARIANTS)
 
 
