@@ -59,7 +59,7 @@ def test_the_weights_are_what_the_layer_computes(fitted: NodeClassifier, data: D
             starts = [graph.layout.start(role) for role in one.role]
             values = layer.experts[i].value(z).view(len(z), 2, -1)
             answer = torch.einsum("kh,khd->hd", one.weights, values[one.key + torch.tensor(starts)])
-            out = out + gates[0, 7, i] * answer.flatten()
+            out = out + gates[0][7, i] * answer.flatten()
         expected = torch.relu(out) + layer.residual(h[7])
     assert torch.allclose(states[1][7], expected, atol=1e-5)
 
