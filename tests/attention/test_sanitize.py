@@ -24,6 +24,7 @@ COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++
         ("sanitize.cpp", "kernels.cpp"),
         ("sanitize_maps.cpp", "structure.cpp"),
         ("sanitize_sparse.cpp", "structure.cpp"),
+        ("sanitize_mix.cpp", "structure.cpp"),
     ],
 )
 def test_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
