@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -55,6 +56,11 @@ def test_the_command_trains_the_model_in_the_users_file(monkeypatch: pytest.Monk
 def test_the_pictures_of_a_page_exist(page: Path) -> None:
     for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
         assert "://" in target or (page.parent / target).is_file(), target
+
+
+def test_the_table_of_every_model_is_what_the_runs_say() -> None:
+    made = runpy.run_path(str(PROJECT / "benchmarks" / "compare_table.py"))
+    assert (PROJECT / "docs" / "comparison.md").read_text(encoding="utf-8") == made["page"]()
 
 
 def test_a_page_that_says_a_wrong_value_is_found() -> None:
