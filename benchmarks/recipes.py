@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--root", help="where raw benchmark files lie")
     parser.add_argument("--work", type=Path, default=Path("runs/recipes"), help="for the studies")
     given = parser.parse_args()
+    origin = provenance()  # before the first recipe changes the checkout
     models = given.models.split(",") if given.models else m3d.list_models()
     for model in (name for name in models if name != OURS):
         epochs = find_recipe(None, model, given.dataset).settings.get("epochs", 200)
@@ -51,7 +53,7 @@ def main() -> None:
         if tuned.interrupted:
             raise KeyboardInterrupt
         adopt(tuned)
-        record(tuned, given.splits)
+        record(tuned, given.splits, origin)
         best = tuned.best
         print(
             f"{given.dataset}, {model}: {best.validation:.2f} by trial {best.number}"
@@ -73,7 +75,7 @@ def adopt(tuned: Tuned) -> None:
     write_recipe(shipped_path(tuned.model, tuned.dataset), best.settings, comments)
 
 
-def record(tuned: Tuned, splits: int) -> None:
+def record(tuned: Tuned, splits: int, origin: Mapping[str, str]) -> None:
     """A row for each trial, in place of those of an earlier search."""
     rows = pd.DataFrame(
         {
@@ -88,7 +90,7 @@ def record(tuned: Tuned, splits: int) -> None:
             "settings": json.dumps(trial.settings, sort_keys=True),
             "command": f"python benchmarks/recipes.py {tuned.dataset} --models {tuned.model} "
             f"--trials {len(tuned.trials)} --splits {splits}",
-            **provenance(),
+            **origin,
         }
         for trial in tuned.trials
     )
