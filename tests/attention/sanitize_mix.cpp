@@ -1,12 +1,6 @@
 // The passes of csrc/few.h, mix.h and take.h on buffers of exactly their size, for every instruction set of this machine.
 // Prints "clean" and ends with 0 where every result is right; the sanitizers end it where a byte outside is touched.
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <random>
-#include <vector>
-
-extern "C" int32_t m3d_best_isa();
+#include "sanitize.h"
 
 #define DROP int64_t, int64_t, int64_t, double, const int64_t *
 #define PIECES float *const *, float *const *, const int64_t *, const int64_t *, const int64_t *, const int64_t *, int64_t, int64_t
@@ -45,17 +39,6 @@ static const Set kSets[] = {
     {PASSES(NAME_AVX512)},
 #endif
 };
-
-using Numbers = std::vector<float>;
-
-static std::mt19937 draw(0);
-
-static Numbers random(int64_t count) {
-  std::normal_distribution<float> normal;
-  Numbers x(count);
-  for (float& number : x) number = normal(draw);
-  return x;
-}
 
 static bool near(float one, double other) { return std::fabs(one - other) < 1e-3 + 1e-3 * std::fabs(other); }
 

@@ -1,12 +1,6 @@
 // The products of csrc/sparse.h on buffers of exactly their size, for every instruction set of this machine.
 // Prints "clean" and ends with 0 where every result is right; the sanitizers end it where a byte outside is touched.
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <random>
-#include <vector>
-
-extern "C" int32_t m3d_best_isa();
+#include "sanitize.h"
 
 #define LISTS                                                                                                   \
   const int64_t *, const int32_t *, const float *, const int64_t *, const int32_t *, const int32_t *, int64_t, \
@@ -35,17 +29,6 @@ static const Set kSets[] = {
     SET(avx512),
 #endif
 };
-
-using Numbers = std::vector<float>;
-
-static std::mt19937 draw(0);
-
-static Numbers random(int64_t count) {
-  std::normal_distribution<float> normal;
-  Numbers x(count);
-  for (float& number : x) number = normal(draw);
-  return x;
-}
 
 static bool near(float one, double other) { return std::fabs(one - other) < 1e-2 + 1e-3 * std::fabs(other); }
 
