@@ -1,7 +1,7 @@
 """What a training step of M3Dphormer holds and does, layer by layer, for the forecast.
 
-A state is [T, hidden]. What autograd keeps is counted from the code of ``models/m3dphormer.py`` and
-``attention/structure``.
+A state is [T, hidden]. What autograd keeps is counted from the code of
+``models/m3dphormer_layer.py`` and ``attention/structure``.
 """
 
 from __future__ import annotations
