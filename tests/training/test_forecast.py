@@ -19,6 +19,11 @@ TINY = {"epochs": 1, "hidden": 8, "layers": 1}
 
 
 @pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
 def _fixed_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = Rates(gemm=1e10, project=1e10, attend=1e9, scatter=1e9, warm=1e9, fresh=1e9, call=1e-5)
     monkeypatch.setattr("m3dphormer.training.forecast.machine_rates", lambda: rates)
@@ -95,12 +100,37 @@ def test_force_starts_the_run_anyway(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert summary.scores
 
 
-def test_a_model_without_a_forecast_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_memory(monkeypatch, 1000)
+def test_a_model_without_a_forecast_is_refused_only_where_its_weights_cannot_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("m3dphormer.models.m3dphormer.M3Dphormer.works", Model.works)
-    config, _ = resolve("m3dphormer", {})
-    check_fits("m3dphormer", config, load("hierarchy"))
+    config, data = resolve("m3dphormer", {})[0], load("hierarchy")
+    weights = sum(weight.nbytes for weight in create_model("m3dphormer", data).parameters())
+    with_memory(monkeypatch, 4 * weights)
+    check_fits("m3dphormer", config, data)
+    with_memory(monkeypatch, 4 * weights - 1)
+    with pytest.raises(UserError, match=r"would need .* hidden=32"):
+        check_fits("m3dphormer", config, data)
     assert make_plan("hierarchy").schemes == {}
+
+
+def test_what_cannot_fit_is_refused_without_being_built() -> None:
+    config, _ = resolve("sgformer", {"hidden": 1_000_000})
+    with pytest.raises(UserError, match=r"sgformer on hierarchy would need [0-9.]+ GB of memory"):
+        check_fits("sgformer", config, load("hierarchy"))
+    forecasts = make_plan("hierarchy", settings={"hidden": 1_000_000}).schemes.values()
+    assert not any(forecast.fits for forecast in forecasts)
+
+
+def test_memory_that_is_used_up_in_training_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_room(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 bytes.")
+
+    monkeypatch.setattr("m3dphormer.models.mlp.MLP.forward", no_room)
+    with pytest.raises(UserError, match="does not fit into memory"):
+        train("hierarchy", model="mlp", seeds=1, settings=TINY)
 
 
 def test_recomputed_layers_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.progress import progress
+from m3dphormer.training.resident import telling_of_no_room
 from m3dphormer.training.settings import resolve
 
 OWN = ("model", "seed", "metric", "device", "verbose")  # parameters; all others are settings
@@ -97,7 +98,8 @@ class NodeClassifier:
         device = _device(self.device)
         data = from_data(data).to(device)
         metric = check_metric(self.metric or data.metric, class_count(data))
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        own_chance = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+        with own_chance, telling_of_no_room(f"{self.model} on {data.name}"):
             torch.manual_seed(self.seed)
             network = model_type(self.model)(data.num_features, class_count(data), model_config)
             network = network.to(device)

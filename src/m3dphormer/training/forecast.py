@@ -28,6 +28,7 @@ from m3dphormer.theory.cost import dense_transformer_bytes
 from m3dphormer.training.recipes import find_recipe
 from m3dphormer.training.settings import resolve
 
+IN_TRAINING = 4  # a weight, its gradient, and Adam's two moments
 FIRST_USE = 35_000_000  # bytes that libraries take on first use: threads, buffers, the heap's slack
 
 
@@ -86,8 +87,8 @@ def plan(
     config, _ = resolve(model, {**found.settings, **(settings or {})})
     data = load(dataset, root=root) if isinstance(dataset, str) else dataset
     free = available_memory()
-    network, graph = _built(model, config, data)
-    schemes = {}
+    network = _weightless(model, config, data)
+    graph, schemes = network.prepare(data), {}
     for scheme in SCHEMES:
         works = network.works(graph, data, scheme)
         if works is not None:
@@ -140,18 +141,19 @@ def check_fits(model: str, config: ModelConfig, data: Data) -> None:
     """Refuse a run whose forecast is more than the memory that is there."""
     free, scheme = available_memory(), getattr(config, "scheme", DEFAULT_SCHEME)
     needed = _peak(model, config, data, scheme)
-    if needed is None or needed <= free:
+    if needed <= free:
         return
     smaller = next(
         (
             words
             for words, other in _ways_out(config)
-            if (_peak(model, other, data, getattr(other, "scheme", scheme)) or 0) <= free
+            if _peak(model, other, data, getattr(other, "scheme", scheme)) <= free
         ),
         "Take a smaller graph or a larger machine",
     )
+    how = f" with scheme {scheme}" if hasattr(config, "scheme") else ""
     raise UserError(
-        f"{model} on {data.name} with scheme {scheme} would need {said(needed)} of memory, "
+        f"{model} on {data.name}{how} would need {said(needed)} of memory, "
         f"{said(free)} are available. {smaller}, or --force to start anyway."
     )
 
@@ -175,21 +177,24 @@ def _with(config: ModelConfig, **changed: Any) -> ModelConfig:
     return replace(config, **changed)
 
 
-def _peak(model: str, config: ModelConfig, data: Data, scheme: str) -> int | None:
-    network, graph = _built(model, config, data)
-    works = network.works(graph, data, scheme)
-    return None if works is None else _bytes(works)
+def _peak(model: str, config: ModelConfig, data: Data, scheme: str) -> int:
+    """The forecast; of a model without one what its weights alone take in training."""
+    network = _weightless(model, config, data)
+    if type(network).works is not Model.works:
+        works = network.works(network.prepare(data), data, scheme)
+        if works is not None:
+            return _bytes(works)
+    return IN_TRAINING * sum(weight.nbytes for weight in network.parameters())
 
 
 def _bytes(works: list[Work]) -> int:
     return FIRST_USE + round(peak(works))
 
 
-def _built(model: str, config: ModelConfig, data: Data) -> tuple[Model, Any]:
-    """The network and its graph; torch's random numbers are left as they were."""
-    with torch.random.fork_rng(devices=[]):
-        network = model_type(model)(int(data.num_features), class_count(data), config)
-    return network, network.prepare(data)
+def _weightless(model: str, config: ModelConfig, data: Data) -> Model:
+    """The network with sizes for weights: one that cannot fit must not be built to be refused."""
+    with torch.device("meta"):
+        return model_type(model)(int(data.num_features), class_count(data), config)
 
 
 def said(number: float) -> str:
