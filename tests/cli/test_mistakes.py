@@ -174,3 +174,31 @@ def test_a_graph_without_edges_trains_with_a_notice(command: Command) -> None:
     assert err.splitlines() == [
         "notice: graph: the graph has no edges; only cluster and global attention see others."
     ]
+
+
+def test_what_cannot_be_written_is_told_in_a_line(command: Command) -> None:
+    write_csv(Path("graph"))
+    command("train", "graph", *TINY, "--out", "run")
+    Path("taken.csv").mkdir()
+    code, out, err = command("predict", "run", "--out", "taken.csv")
+    assert (code, out) == (2, "")
+    assert err.startswith("m3dphormer: ")
+    assert "taken.csv" in err
+    assert err.count("\n") == 1
+
+
+def test_brackets_in_a_path_are_no_markup(command: Command) -> None:
+    write_csv(Path("graph"))
+    code, out, _ = command("train", "graph", *TINY, "--out", "run[/b] [red]")
+    assert code == 0
+    assert "Run folder: run[/b] [red]\n" in out
+
+
+def test_more_seeds_than_splits_are_refused_before_any_is_trained(command: Command) -> None:
+    data = Data(x=torch.randn(24, 2), edge_index=torch.randint(24, (2, 40)), y=torch.arange(24) % 3)
+    parts = torch.arange(24)[:, None].expand(-1, 2) // 3 % 4
+    data.train_mask, data.val_mask, data.test_mask = parts < 2, parts == 2, parts == 3
+    torch.save(data, "two.pt")
+    for asked in (("train",), ("compare", "--models", "mlp")):
+        code, _, err = command(asked[0], "two.pt", *asked[1:])
+        assert (code, err) == (2, "m3dphormer: two came with 2 splits; take --seeds 2 or fewer.\n")

@@ -39,6 +39,10 @@ def main() -> None:
             code = app(standalone_mode=False)
         except UserError as error:
             fail(str(error), 2)
+        except OSError as error:  # of a file of the user's: the package's own are all there
+            if error.filename is None:
+                raise
+            fail(f"{error.filename}: {error.strerror}; choose another place.", 2)
         except UsageError as error:
             fail(f"{error.format_message()} See m3dphormer --help.", 2)  # type: ignore[attr-defined]
     if code == INTERRUPTED:

@@ -111,8 +111,8 @@ def print_recipe(console: Console, recipe: str | None) -> None:
 
 def open_console() -> Console:
     """As wide as the terminal; in a pipe or a file, wide enough to break no row."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
+    console = Console(markup=False)
+    return console if console.is_terminal else Console(width=200, markup=False)
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -56,6 +56,12 @@ def load(
     raise unknown("dataset", name, [*EMBEDDED, *BENCHMARKS])
 
 
+def content_hash(dataset: str, data: Data) -> str:
+    """What tells whether it is the same task: of a benchmark, whose labels are fixed, the graph."""
+    known = dataset.lower() in EMBEDDED or dataset.lower() in BENCHMARKS
+    return str(data.graph_hash if known else data.task_hash)
+
+
 @dataclass(frozen=True)
 class Listed:
     """A known dataset: its numbers (an edge counts once) and where it would come from."""

@@ -14,7 +14,7 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 from m3dphormer.errors import UserError
 from m3dphormer.graph.checks import check_graph, check_labels, check_split
 from m3dphormer.graph.encodings import structural_features
-from m3dphormer.graph.splits import GivenSplit, NoSplit, SplitRule, StratifiedSplit
+from m3dphormer.graph.splits import GivenSplit, NoSplit, Split, SplitRule, StratifiedSplit
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class RawGraph:
         need_features: False leaves ``x`` out instead of replacing it by encodings.
         need_labels: False ignores labels and split: a graph to predict on.
         encodings: Whether ``x`` was made from the edges, for want of features.
+        feature_names: What each feature is called, where the user has said it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class RawGraph:
     need_features: bool = True
     need_labels: bool = True
     encodings: bool = False
+    feature_names: Sequence[str] | None = None
 
 
 def finish(raw: RawGraph, split: int = 0) -> Data:
@@ -57,8 +59,9 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
 
     Undirected, coalesced, without self-loops; float32 ``x``; int64 ``y`` (-1 unlabelled);
     ``train_mask``, ``val_mask``, ``test_mask``; and ``name``, ``source``, ``metric``,
-    ``label_names``, ``node_ids`` (where given), ``encodings``, ``split``, ``split_count`` (where
-    splits came with the graph), ``split_hash``, ``graph_hash``.
+    ``label_names``, ``node_ids`` and ``feature_names`` (where given), ``encodings``, ``split``,
+    ``split_count`` (where splits came with the graph), ``split_hash``, ``graph_hash``, and
+    ``task_hash``, of graph, labels and split together.
     """
     if isinstance(split, bool) or not isinstance(split, int | np.integer) or not 0 <= split < 2**32:
         raise UserError(f"The 'split' parameter must be an int of at least 0. Got {split!r}.")
@@ -75,6 +78,7 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
     elif raw.need_features:
         x = structural_features(raw.name, edge_index, len(raw.y))
 
+    structure = graph_hash(edge_index, x, len(raw.y))
     parts = raw.rule.make(raw.y, int(split))
     if raw.need_labels:
         given = isinstance(raw.rule, GivenSplit)
@@ -95,8 +99,10 @@ def finish(raw: RawGraph, split: int = 0) -> Data:
         split=int(split),
         split_count=raw.rule.count if isinstance(raw.rule, GivenSplit) else None,
         split_hash=parts.digest(),
-        graph_hash=graph_hash(edge_index, x, len(raw.y)),
+        graph_hash=structure,
+        task_hash=task_hash(structure, raw.y, raw.label_names, parts),
         **({} if raw.node_ids is None else {"node_ids": list(raw.node_ids)}),
+        **({} if raw.feature_names is None else {"feature_names": list(raw.feature_names)}),
         **raw.extra,
     )
 
@@ -109,6 +115,12 @@ def graph_hash(edge_index: torch.Tensor, x: torch.Tensor | None, num_nodes: int)
             digest.update(str(tuple(tensor.shape)).encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def task_hash(graph: str, y: np.ndarray, names: Sequence[str], parts: Split) -> str:
+    """Content hash of what is to be learned: the graph's hash, the labels, the split."""
+    words = "\n".join([graph, parts.digest(), *map(str, names)])
+    return hashlib.sha256(words.encode() + y.astype(np.int64).tobytes()).hexdigest()[:16]
 
 
 def class_count(data: Data) -> int:

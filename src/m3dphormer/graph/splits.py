@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 
@@ -67,6 +68,13 @@ class StratifiedSplit:
             ):
                 whole |= part
         return parts
+
+
+def check_seeds(data: Data, seeds: int) -> None:
+    """Refuse more runs than there are splits, where run i is split i of several that were given."""
+    count = data.split_count if "split_count" in data else None
+    if count is not None and 1 < count < seeds:
+        raise UserError(f"{data.name} came with {count} splits; take --seeds {count} or fewer.")
 
 
 @dataclass(frozen=True)

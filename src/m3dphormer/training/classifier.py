@@ -95,7 +95,7 @@ class NodeClassifier:
         """
         model_config, train_config = resolve(self.model, self.settings)
         at_least(0).check("seed", self.seed)
-        device = _device(self.device)
+        device = find_device(self.device)
         data = from_data(data).to(device)
         metric = check_metric(self.metric or data.metric, class_count(data))
         own_chance = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
@@ -210,7 +210,7 @@ class NodeClassifier:
         classes = len(remembered.label_names)
         self.model_ = model_type(self.model)(remembered.features, classes, model_config)
         self.model_.load_state_dict(weights)
-        self.model_.to(_device(device)).eval()
+        self.model_.to(find_device(device)).eval()
         self.classes_ = np.array(remembered.label_names)
         self.memory_ = remembered
         self.history_ = ()
@@ -226,7 +226,7 @@ class NodeClassifier:
         return self.memory_
 
     def _graph(self, data: Data) -> Any:
-        device = _device(self.device)
+        device = find_device(self.device)
         known, states = self._fitted().recall(data)
         states = {role: state.to(device) for role, state in states.items()}
         return self.model_.prepare_unseen(known.to(device), states)
@@ -242,7 +242,7 @@ def node_ids(data: Data) -> Sequence[object]:
     return ids
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
     """The device of that name, tried out."""
     try:
         device = torch.device(name)

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from m3dphormer.attention.structure.inputs import group_means
-from m3dphormer.errors import UserError
+from m3dphormer.errors import UserError, notice
 from m3dphormer.graph.cache import write_atomically
 from m3dphormer.models import Model
 from m3dphormer.training.files import read_json, write_arrays, write_json
@@ -54,6 +54,7 @@ class Memory:
     cluster: np.ndarray | None  # [N] int64, where the model uses clusters
     centroids: np.ndarray | None  # [P, features] mean raw features of the clusters
     states: Mapping[str, np.ndarray]  # what each layer reads of the virtual rows, by role
+    feature_names: tuple[str, ...] | None = None  # of a table with names; None also: an older run
 
     @classmethod
     def of(cls, data: Data, metric: str, best: Epoch, states: Mapping[str, Tensor]) -> Memory:
@@ -82,6 +83,7 @@ class Memory:
             cluster=None if cluster is None else cluster.cpu().numpy(),
             centroids=centroids,
             states={role: state.cpu().numpy() for role, state in states.items()},
+            feature_names=tuple(data.feature_names) if "feature_names" in data else None,
         )
 
     def recall(self, data: Data) -> tuple[Data, dict[str, Tensor]]:
@@ -89,6 +91,7 @@ class Memory:
 
         Clusters without a node here are left out, and the others numbered anew.
         """
+        data = self._by_name(data)
         self._refuse_other_features(data)
         known = data.clone()
         known.y = torch.full_like(data.y, -1)
@@ -118,6 +121,25 @@ class Memory:
         if data.graph_hash == self.graph_hash:
             return values
         return np.full(data.num_nodes, -1)
+
+    def _by_name(self, data: Data) -> Data:
+        """The graph with the columns of training in their order, where both have names."""
+        given = list(data.feature_names) if "feature_names" in data else None
+        if self.feature_names is None or given is None or given == list(self.feature_names):
+            return data
+        missing = [name for name in self.feature_names if name not in given]
+        if missing:
+            raise UserError(
+                f"{data.name} has no column {missing[0]!r}, one of the {self.features} features "
+                f"the classifier was fitted on ({self.dataset}); give the same columns."
+            )
+        ignored = [name for name in given if name not in self.feature_names]
+        if ignored:
+            notice(f"{data.name}: not in training, ignored: {', '.join(map(repr, ignored))}.")
+        known = data.clone()
+        known.x = data.x[:, [given.index(name) for name in self.feature_names]]
+        known.feature_names = list(self.feature_names)
+        return known
 
     def _refuse_other_features(self, data: Data) -> None:
         if data.num_features != self.features:
@@ -160,6 +182,8 @@ def load(folder: Path) -> tuple[dict[str, Any], Memory, dict[str, torch.Tensor]]
     facts = content["memory"]
     facts["best"] = Epoch(**facts["best"])
     facts["label_names"] = tuple(facts["label_names"])
+    if facts.get("feature_names") is not None:
+        facts["feature_names"] = tuple(facts["feature_names"])
     try:
         with np.load(folder / "graph.npz", allow_pickle=False) as stored:
             arrays = {name: stored.get(name) for name in ARRAYS}

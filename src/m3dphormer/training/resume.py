@@ -12,6 +12,7 @@ from m3dphormer.errors import UserError, notice
 from m3dphormer.training.files import read_json
 
 SAME = ("model", "metric", "seeds", "graph_hash")  # of a record, beside its settings
+TASK = "task_hash"  # likewise, in the records of newer runs: graph, labels and split
 NEAR = ("device", "threads", "versions")  # what may change the last bits
 
 
@@ -41,6 +42,7 @@ class Begun:
         now: dict[str, Any] = json.loads(json.dumps(record))
         for name, then, other in [
             *_differences(self.record, now, SAME),
+            *_differences(self.record, now, self.record.keys() & {TASK}),
             *_differences(self.record["settings"], now["settings"], now["settings"]),
         ]:
             raise UserError(

@@ -24,7 +24,7 @@ import torch
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
-from m3dphormer.graph import class_count, load
+from m3dphormer.graph import check_seeds, class_count, load
 from m3dphormer.models.settings import at_least, positive
 from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
@@ -105,6 +105,7 @@ def train(
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
     at_least(1).check("seeds", seeds)
+    check_seeds(first, seeds)
     if minutes is not None:
         positive().check("minutes", minutes)
     configs = resolve(model, settings)
@@ -115,6 +116,7 @@ def train(
         "dataset": dataset,
         "source": first.source,
         "graph_hash": first.graph_hash,
+        "task_hash": first.task_hash,
         "model": model,
         "recipe": found.name,
         "settings": {**asdict(configs[0]), **asdict(configs[1])},

@@ -18,9 +18,9 @@ from typing import Any
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
-from m3dphormer.graph import class_count, load
+from m3dphormer.graph import class_count, content_hash, load
 from m3dphormer.models.settings import at_least, positive
-from m3dphormer.training.classifier import NodeClassifier
+from m3dphormer.training.classifier import NodeClassifier, find_device
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
@@ -75,6 +75,7 @@ def tune(
         at_least(1).check(name, number)
     if minutes is not None:
         positive().check("minutes", minutes)
+    find_device(device)
     config, training = resolve(model, settings or {})
     first = load(dataset, root=root)
     metric = check_metric(metric or first.metric, class_count(first))
@@ -97,7 +98,7 @@ def tune(
     )
     folder = Path(out or f"tune/{first.name}-{model}")
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"model": model, "graph": first.graph_hash, "metric": metric, "runs": runs}
+    facts = {"model": model, "graph": content_hash(dataset, first), "metric": metric, "runs": runs}
     search = Search(
         storage or f"sqlite:///{folder / 'study.db'}",
         study or f"{first.name}-{model}",

@@ -17,7 +17,7 @@ from m3dphormer.graph.splits import GivenSplit
 MASKS = ("train_mask", "val_mask", "test_mask")
 MADE_HERE = {
     *("num_nodes", "name", "source", "split", "split_count", "split_hash", "graph_hash"),
-    "encodings",
+    *("encodings", "feature_names", "task_hash"),
 }
 READ_HERE = {"x", "edge_index", "y", "metric", "label_names", "node_ids", *MASKS}
 
@@ -72,9 +72,11 @@ def from_data(
         split = has.get("split", split)
     metric = str(has.get("metric") or raw.metric)
     encodings = bool(has.get("encodings"))
-    made = finish(
-        replace(raw, metric=metric, extra=extra, encodings=encodings, need_labels=labels), split
-    )
+    names = has.get("feature_names")
+    if raw.x is None or names is None or len(names) != raw.x.shape[1]:
+        names = None
+    raw = replace(raw, metric=metric, extra=extra, encodings=encodings, need_labels=labels)
+    made = finish(replace(raw, feature_names=names), split)
     if "split" in has:  # finished before; None takes the attribute away
         made.split_count = has.get("split_count")
     return made

@@ -69,11 +69,12 @@ def tables_to_raw(
     ids = _ids(nodes)
     given = nodes.frame["label"] if labels else pd.Series(None, nodes.frame.index, dtype=object)
     y, label_names = class_numbers(nodes.title, given)
-    features = [column for column in columns if column not in ("id", "label", "split")]
+    x, feature_names = _features(nodes, [c for c in columns if c not in ("id", "label", "split")])
     return RawGraph(
         name=name,
         edges=_edges(edges, ids),
-        x=_features(nodes, features),
+        x=x,
+        feature_names=feature_names,
         y=y,
         label_names=label_names,
         source=source,
@@ -162,9 +163,13 @@ def _refuse_end(edges: Table, row: int, end: Any, ids: pd.Index) -> NoReturn:
     raise UserError(f"{edges.at(row)}: no node has the id {_shown(end)}; {way_out}")
 
 
-def _features(nodes: Table, columns: Iterable[Hashable]) -> np.ndarray | None:
-    """[N, d] float32; None where no column holds numbers."""
-    blocks, text = [], []
+def _features(
+    nodes: Table, columns: Iterable[Hashable]
+) -> tuple[np.ndarray | None, list[str] | None]:
+    """[N, d] float32 and what each is called; None where no column holds numbers."""
+    blocks: list[np.ndarray] = []
+    names: list[str] = []
+    text = []
     for column in columns:
         values = nodes.frame[column]
         known = values.dropna() if values.dtype == object else values.iloc[:0]
@@ -178,10 +183,12 @@ def _features(nodes: Table, columns: Iterable[Hashable]) -> np.ndarray | None:
                 continue
         with np.errstate(over="ignore"):
             blocks.append(numbers.astype(np.float32))
+        width = numbers.shape[1]
+        names += [str(column)] if width == 1 else [f"{column}[{i}]" for i in range(width)]
         _check_cells(nodes, values, blocks[-1])
     if text:
         notice(f"{nodes.title}: text is no feature; ignored {_listed(text)}.")
-    return np.concatenate(blocks, axis=1) if blocks else None
+    return (np.concatenate(blocks, axis=1), names) if blocks else (None, None)
 
 
 def _numbers(values: pd.Series) -> np.ndarray:

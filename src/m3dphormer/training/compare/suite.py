@@ -15,7 +15,7 @@ import torch
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
-from m3dphormer.graph import class_count, load
+from m3dphormer.graph import check_seeds, class_count, content_hash, load
 from m3dphormer.models import model_type
 from m3dphormer.models.settings import at_least
 from m3dphormer.training.compare.runs import ORIGIN, Row, Runs, settings_text
@@ -69,6 +69,7 @@ def compare(
     given = dict(settings or {})
     plans = [_plan(dataset, model, given) for model in dict.fromkeys(models)]
     data = load(dataset, root=root)
+    check_seeds(data, seeds)
     metric = check_metric(metric or data.metric, class_count(data))
     folder = Path(out or f"compare/{data.name}")
     runs = Runs(folder / "runs.csv")
@@ -176,7 +177,7 @@ class Job:
         """The rows of a model by seed, trained where they are missing; fewer if one failed."""
         labels: Row = {
             "dataset": self.data.name,
-            "graph": self.data.graph_hash,
+            "graph": content_hash(self.dataset, self.data),
             "model": plan.model,
             "metric": self.metric,
         }
