@@ -34,6 +34,14 @@ def test_advice_leaves_out_a_level_that_is_best_for_few() -> None:
     assert lines[2].endswith("take l2, not l1.")
 
 
+def test_without_edges_hops_are_not_weighed() -> None:
+    levels = {name: torch.rand(50) for name in ("local", "cluster", "global")}
+    none = Means(0.0, float("nan"))
+    hops, shares = {"l1": none, "l2": none}, dict.fromkeys(levels, 1 / 3)
+    lines = advise(levels, torch.ones(50, dtype=torch.bool), shares, {8: 0.5}, hops)
+    assert lines[2] == "No node has a neighbour: l1 and l2 show a node nothing but itself."
+
+
 def test_a_number_of_clusters_that_is_given_is_taken() -> None:
     data = random_graph()
     chance = {"l2": torch.full((60,), 1 / 3), "g1": torch.full((60,), 1 / 3)}

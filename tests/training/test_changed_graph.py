@@ -69,6 +69,16 @@ def test_a_search_on_a_device_that_is_not_there_leaves_nothing(command: Command)
     assert not Path("t").exists()
 
 
+def test_a_report_tells_that_a_class_was_renamed(command: Command) -> None:
+    write_csv(Path("graph"))
+    command("train", "graph", *TINY, "--out", "run")
+    nodes = Path("graph/nodes.csv")
+    nodes.write_text(nodes.read_text().replace(",x,", ",other,"))
+    code, _, err = command("report", "run")
+    assert code == 0
+    assert "graph has changed since the run" in err
+
+
 def test_columns_are_found_by_name(command: Command) -> None:
     write_csv(Path("graph"))
     data = m3d.load("graph")

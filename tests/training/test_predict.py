@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,17 @@ def test_a_mistake_is_one_clear_line(
     with pytest.raises(UserError, match=words) as caught:
         predict_run(str(run / place), **options)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_classifier_is_told(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    with pytest.raises(UserError, match="empty holds no run and no classifier; m3dphormer train"):
+        predict_run("empty")
+    shutil.copytree(run, "begun")
+    Path("begun/summary.json").unlink()
+    with pytest.raises(UserError, match=r"begun is not finished; .*--resume --out begun, or name"):
+        predict_run("begun")
+    assert len(predict_run("begun/seed0", "hierarchy"))

@@ -107,7 +107,7 @@ class Run:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserNotice)  # training has told it already
             data = load(self.config["dataset"], root)
-        if data.graph_hash != self.config["graph_hash"]:
+        if any(self.config.get(key, data[key]) != data[key] for key in ("graph_hash", "task_hash")):
             raise UserError(f"{self.config['dataset']} has changed since the run.")
         number = {name: i for i, name in enumerate(self.best.memory.label_names)}
         numbers = np.array([*(number.get(name, -1) for name in data.label_names), -1])

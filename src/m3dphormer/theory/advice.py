@@ -81,7 +81,9 @@ def _about_levels(gains: Mapping[str, float], taken: Sequence[str]) -> str:
 
 
 def _about_hops(wide: Means, narrow: Means) -> str:
-    grown = wide.receptive_field / max(narrow.receptive_field, 1e-9)
+    if narrow.receptive_field == 0:
+        return "No node has a neighbour: l1 and l2 show a node nothing but itself."
+    grown = wide.receptive_field / narrow.receptive_field
     said = (
         f"Two hops reach {grown:.0f} times as many nodes as one, at a consistency of "
         f"{wide.label_consistency:.2f} instead of {narrow.label_consistency:.2f}"

@@ -203,6 +203,7 @@ class NodeClassifier:
         folder = Path(folder)
         if (folder / "summary.json").is_file():
             folder = folder / f"seed{read_json(folder / 'summary.json')['best_seed']}"
+        _refuse_other_folders(folder)
         parameters, remembered, weights = memory.load(folder)
         settings = parameters.pop("settings")
         self = cls(**parameters, device=device, **settings)
@@ -234,6 +235,19 @@ class NodeClassifier:
     def _gates(self, graph: Any) -> np.ndarray:
         with torch.no_grad():
             return np.asarray(self.model_.gates(graph).cpu().numpy())
+
+
+def _refuse_other_folders(folder: Path) -> None:
+    """Say what a folder lacks that holds no classifier."""
+    if (folder / "model.json").is_file():
+        return
+    if (folder / "config.json").is_file():
+        raise UserError(
+            f"{folder} is not finished; go on with m3dphormer train "
+            f"{read_json(folder / 'config.json').get('dataset')} --resume --out {folder}, or name "
+            f"one of its seeds, such as {folder / 'seed0'}."
+        )
+    raise UserError(f"{folder} holds no run and no classifier; m3dphormer train makes one.")
 
 
 def node_ids(data: Data) -> Sequence[object]:
