@@ -104,7 +104,8 @@ def test_a_graph_to_predict_on_is_loaded_without_labels(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,label,split,a\nu,x,nonsense,1\nv,,,2\n")
     (tmp_path / "edges.csv").write_text("source,target\nu,v\n")
     np.savez(tmp_path / "one.npz", node_features=np.eye(3), node_labels=[0, 0, 0], edges=[[0, 1]])
-    for place in (tmp_path, tmp_path / "one.npz", "hierarchy"):
+    np.savez(tmp_path / "none.npz", node_features=np.eye(3), edges=[[0, 1]])
+    for place in (tmp_path, tmp_path / "one.npz", tmp_path / "none.npz", "hierarchy"):
         data = m3d.load(place, labels=False)
         assert set(data.y.tolist()) == {-1}
         assert not data.train_mask.any()

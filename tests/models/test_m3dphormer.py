@@ -243,7 +243,7 @@ def test_a_mask_of_the_users_own_is_an_expert_by_name(monkeypatch: pytest.Monkey
         ({"norm": "layer"}, "'norm' parameter must be one of rms, batch. Got 'layer'"),
         ({"preset": "offical"}, "Unknown preset 'offical'. Did you mean official"),
         ({"experts": ["l2", "c9"]}, "Unknown mask 'c9'"),
-        ({"experts": ["l2", "l2"]}, "'experts' parameter must be a list of mask names"),
+        ({"experts": ["l2", "l2"]}, "'experts' parameter must be a list of different mask names"),
         ({"clusters": "some"}, "'clusters' parameter must be an int of at least 1 or 'auto'"),
         ({"hiden": 64}, "Unknown setting 'hiden'. Did you mean hidden"),
     ],

@@ -201,7 +201,10 @@ def test_an_unfitted_classifier_says_so(data: Data) -> None:
         ({"seed": -1}, "The 'seed' parameter must be an int of at least 0. Got -1."),
         ({"seed": "0"}, "The 'seed' parameter must be an int of at least 0. Got '0'."),
         ({"dropout": 1.5}, r"The 'dropout' parameter must be a float in .* Got 1.5."),
-        ({"experts": []}, r"The 'experts' parameter must be a list of mask names. Got \[\]."),
+        (
+            {"experts": []},
+            r"The 'experts' parameter must be a list of different mask names. Got \[\].",
+        ),
         ({"hiden": 8}, "Unknown setting of m3dphormer 'hiden'. Did you mean hidden"),
         ({"metric": "auc"}, "Unknown metric 'auc'"),
         ({"clusters": 61}, "61 clusters are more than the graph's 60 nodes"),

@@ -33,6 +33,7 @@ def test_values_on_the_command_line_are_read_as_toml_or_text() -> None:
     }
     assert parse_settings(['experts=["l2", "g3"]']) == {"experts": ["l2", "g3"]}
     assert parse_settings(["experts=4"]) == {"experts": 4}
+    assert parse_settings(["patience=none", "norm=none"]) == {"patience": None, "norm": "none"}
 
 
 def test_a_recipe_is_a_toml_file(tmp_path: Path) -> None:

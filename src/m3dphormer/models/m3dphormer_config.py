@@ -69,7 +69,10 @@ class M3DphormerConfig(ModelConfig):
     preset: str = setting("official", Rule("a preset", lambda v: isinstance(v, str)))
     experts: tuple[str, ...] = setting(
         ("l2", "c4", "g3"),
-        Rule("a list of mask names", lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0),
+        Rule(
+            "a list of different mask names",
+            lambda v: isinstance(v, tuple) and len(set(v)) == len(v) > 0,
+        ),
     )
     routing: str = setting("bilevel", one_of("bilevel", "softmax", "uniform"))
     heads: int = setting(2, at_least(1), search=(1, 2, 4, 8))

@@ -260,7 +260,7 @@ def find_device(name: str) -> torch.device:
     """The device of that name, tried out."""
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.empty(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError):
         raise UserError(f"Device {name!r} is not available here; take cpu.") from None
     return device

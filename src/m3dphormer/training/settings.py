@@ -90,6 +90,8 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, object]:
 def _parse_value(name: str, text: str) -> object:
     if name == "experts" and not text.isdigit():  # names of masks; elsewhere a number
         return [part.strip(" '\"") for part in text.strip("[]").split(",")]
+    if name == "patience" and text.lower() == "none":  # TOML has no word for it
+        return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -46,7 +46,7 @@ def load_path(path: str | os.PathLike[str], split: int = 0, *, labels: bool = Tr
         if place.suffix == ".zip":
             return finish(_read_zip(place, labels), split)
         if place.suffix == ".npz":
-            raw = read_npz(place, f"file {path}")
+            raw = read_npz(place, f"file {path}", labels)
             return finish(replace(raw, need_labels=labels), split)
         if place.suffix in (".pt", ".pth"):
             data = read_pt(place)

@@ -14,10 +14,15 @@ MASKS = ("train_masks", "val_masks", "test_masks")
 KEYS = ("node_features", "node_labels", "edges", *MASKS)
 
 
-def read_npz(path: Path, source: str) -> RawGraph:
-    """Read ``node_labels`` [N] and ``edges`` [m, 2], ``node_features`` [N, d], masks [S, N]."""
+def read_npz(path: Path, source: str, labels: bool = True) -> RawGraph:
+    """Read ``node_labels`` [N] and ``edges`` [m, 2], ``node_features`` [N, d], masks [S, N].
+
+    Args:
+        labels: False: labels and masks are not read; N is then the number of features' rows.
+    """
     arrays = _arrays(path)
-    missing = [key for key in ("node_labels", "edges") if key not in arrays]
+    needed = "node_labels" if labels or "node_features" not in arrays else "node_features"
+    missing = [key for key in (needed, "edges") if key not in arrays]
     if missing:
         raise UserError(
             f"{path} has no {missing[0]}; needed are node_features, node_labels, edges and, "
@@ -34,8 +39,9 @@ def read_npz(path: Path, source: str) -> RawGraph:
         source,
         arrays.get("node_features"),
         arrays["edges"].T,
-        arrays["node_labels"],
-        [arrays[mask].T if mask in arrays else None for mask in MASKS],
+        arrays["node_labels"] if labels else np.full(len(arrays[needed]), -1),
+        [arrays[mask].T if labels and mask in arrays else None for mask in MASKS],
+        None if labels else [],
     )
 
 
