@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +226,31 @@ def test_a_mistake_is_told_before_any_training(
         run(**more)
     assert trained == []
     assert not Path("compare").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
+def test_a_killed_comparison_leaves_no_process_behind() -> None:
+    long = ("--set", "epochs=100000", "--seeds", "1", "--models", "mlp")
+    command = [sys.executable, "-m", "m3dphormer", "compare", "hierarchy", *long]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        worker = _until(lambda: children.read_text().split())[0]
+        ready = Path(f"/proc/{worker}/status")
+        # The worker ignores SIGINT (bit 2) right before it asks for the signal.
+        _until(lambda: int(_field(ready, "SigIgn"), 16) & 2)
+        time.sleep(1)
+        parent.kill()
+    _until(lambda: not Path(f"/proc/{worker}").exists() or _field(ready, "State").startswith("Z"))
+
+
+def _field(status: Path, name: str) -> str:
+    lines = status.read_text().splitlines()
+    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(name))
+
+
+def _until(there: Callable[[], Any]) -> Any:
+    for _ in range(600):
+        if found := there():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("waited a minute in vain")

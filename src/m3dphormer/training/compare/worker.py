@@ -6,6 +6,7 @@ own; one for all seeds of a model, since to import the libraries takes seconds.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import sys
@@ -25,17 +26,25 @@ from m3dphormer.training.own_code import import_file
 from m3dphormer.training.resident import peak_resident, reset_peak
 from m3dphormer.training.settings import resolve
 
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 TASK = ("dataset", "root", "model", "metric", "settings", "seeds")
 
 
 def main() -> None:
     """Do what the JSON object in the first argument asks for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
+    _end_with_the_parent()
     warnings.simplefilter("ignore")  # the parent has loaded the graph, and told what there is
     task = json.loads(sys.argv[1])
     torch.set_num_threads(task["threads"])
     for row in rows(task):
         print(json.dumps(row), flush=True)
+
+
+def _end_with_the_parent() -> None:
+    """Nobody reads what is told once the parent was killed; only Linux can be asked for that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def rows(task: Mapping[str, Any]) -> Iterator[Row]:
