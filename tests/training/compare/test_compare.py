@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -233,20 +234,29 @@ def test_a_killed_comparison_leaves_no_process_behind() -> None:
     long = ("--set", "epochs=100000", "--seeds", "1", "--models", "mlp")
     command = [sys.executable, "-m", "m3dphormer", "compare", "hierarchy", *long]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        worker = _until(lambda: children.read_text().split())[0]
-        ready = Path(f"/proc/{worker}/status")
-        # The worker ignores SIGINT (bit 2) right before it asks for the signal.
-        _until(lambda: int(_field(ready, "SigIgn") or "0", 16) & 2)
-        time.sleep(1)
-        parent.kill()
-    _until(lambda: _field(ready, "State")[:1] in "Z")
+        try:
+            worker = _until(lambda: _worker_of(parent.pid))
+            # The worker ignores SIGINT (bit 2) right before it asks for the signal.
+            _until(lambda: int(_field(worker, "SigIgn") or "0", 16) & 2)
+            time.sleep(1)
+        finally:
+            parent.kill()
+    _until(lambda: _field(worker, "State")[:1] in "Z")
 
 
-def _field(status: Path, name: str) -> str:
+def _worker_of(parent: int) -> str:
+    """Its process that trains; there are short ones too, which ask git for the commit."""
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if b"compare.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+    return ""
+
+
+def _field(process: str, name: str) -> str:
     """What the system says of a process; nothing where it is gone."""
     try:
-        lines = status.read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return ""
     return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(name))
