@@ -20,8 +20,8 @@ from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, score
 from m3dphormer.training.metrics import check_metric
+from m3dphormer.training.no_room import telling_of_no_room
 from m3dphormer.training.progress import progress
-from m3dphormer.training.resident import telling_of_no_room
 from m3dphormer.training.settings import resolve
 
 OWN = ("model", "seed", "metric", "device", "verbose")  # parameters; all others are settings
