@@ -1,8 +1,9 @@
 """The baselines' recipes: a search with the same number of trials for each, by validation alone.
 
 ``python benchmarks/recipes.py cora`` tunes every model but M3Dphormer, from its default settings
-and from its present recipe, with the recipe's number of epochs. The best trial becomes the recipe,
-every trial a row of results/tune/budget.csv. A search that was ended goes on.
+and from its present recipe, with the recipe's number of epochs; a training ends before them after
+``--patience`` epochs without a better validation score. The best trial becomes the recipe, every
+trial a row of results/tune/budget/<dataset>.csv. A search that was ended goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from m3dphormer.training.recipes import find_recipe, shipped_path, write_recipe
 from m3dphormer.training.tune import tune
 from m3dphormer.training.tuned import Tuned
 
-TARGET = Path(__file__).resolve().parent.parent / "results" / "tune" / "budget.csv"
+TARGET = Path(__file__).resolve().parent.parent / "results" / "tune" / "budget"
 OURS = "m3dphormer"
 
 
@@ -32,7 +33,8 @@ def main() -> None:
     parser.add_argument("dataset")
     parser.add_argument("--models", help="comma-separated; default: all baselines")
     parser.add_argument("--trials", type=int, default=6)
-    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--patience", type=int, default=50)
     parser.add_argument("--root", help="where raw benchmark files lie")
     parser.add_argument("--work", type=Path, default=Path("runs/recipes"), help="for the studies")
     given = parser.parse_args()
@@ -46,14 +48,14 @@ def main() -> None:
             model=model,
             trials=given.trials,
             splits=given.splits,
-            settings={"epochs": epochs},
+            settings={"epochs": epochs, "patience": given.patience},
             root=given.root,
             out=str(given.work / given.dataset / model.replace("*", "-star")),
         )
         if tuned.interrupted:
             raise KeyboardInterrupt
         adopt(tuned)
-        record(tuned, given.splits, origin)
+        record(tuned, given.patience, origin)
         best = tuned.best
         print(
             f"{given.dataset}, {model}: {best.validation:.2f} by trial {best.number}"
@@ -69,13 +71,14 @@ def adopt(tuned: Tuned) -> None:
     than = f"; the recipe before it: {before[0].validation:.2f}" if before else ""
     comments = [
         f"{tuned.model} on {tuned.dataset}: the best of {len(tuned.trials)} trials, as many as",
-        "each baseline has (benchmarks/recipes.py, results/tune/budget.csv).",
+        f"each baseline has (benchmarks/recipes.py, results/tune/budget/{tuned.dataset}.csv).",
         f"Validation {tuned.metric} {best.validation:.2f} on split {splits}{than}.",
     ]
-    write_recipe(shipped_path(tuned.model, tuned.dataset), best.settings, comments)
+    settings = {name: value for name, value in best.settings.items() if name != "patience"}
+    write_recipe(shipped_path(tuned.model, tuned.dataset), settings, comments)
 
 
-def record(tuned: Tuned, splits: int, origin: Mapping[str, str]) -> None:
+def record(tuned: Tuned, patience: int, origin: Mapping[str, str]) -> None:
     """A row for each trial, in place of those of an earlier search."""
     rows = pd.DataFrame(
         {
@@ -89,16 +92,17 @@ def record(tuned: Tuned, splits: int, origin: Mapping[str, str]) -> None:
             "seconds": round(trial.seconds, 1),
             "settings": json.dumps(trial.settings, sort_keys=True),
             "command": f"python benchmarks/recipes.py {tuned.dataset} --models {tuned.model} "
-            f"--trials {len(tuned.trials)} --splits {splits}",
+            f"--trials {len(tuned.trials)} --splits {len(tuned.splits)} --patience {patience}",
             **origin,
         }
         for trial in tuned.trials
     )
-    if TARGET.is_file():
-        before = pd.read_csv(TARGET)
-        others = (before["dataset"] != tuned.dataset) | (before["model"] != tuned.model)
-        rows = pd.concat([before[others], rows])
-    write_table(TARGET, rows)
+    target = TARGET / f"{tuned.dataset}.csv"
+    target.parent.mkdir(exist_ok=True)
+    if target.is_file():
+        before = pd.read_csv(target)
+        rows = pd.concat([before[before["model"] != tuned.model], rows])
+    write_table(target, rows)
 
 
 if __name__ == "__main__":
