@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from m3dphormer.models.convolutions import GCNLayer
-from m3dphormer.models.gcn_branch import GCNBranch
+from m3dphormer.models.gcn_branch import GCNBranch, ResidualBranch
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -56,8 +56,16 @@ def convolve(layer: GCNLayer, x: Tensor, data: Data) -> Tensor:
     return dense_adjacency(data) @ (x @ layer.public.lin.weight.T) + layer.public.bias
 
 
-def gcn(branch: GCNBranch, data: Data) -> Tensor:
-    """In evaluation mode: norm and ReLU between the convolutions."""
+def gcn(branch: nn.Module, data: Data) -> Tensor:
+    """In evaluation mode: norm and ReLU between the convolutions, or around a stem."""
+    if isinstance(branch, nn.Sequential):
+        return branch[1](gcn(branch[0], data))
+    if isinstance(branch, ResidualBranch):
+        stem = x = branch.norms[0](branch.stem(data.x)).relu()
+        for layer, norm in zip(branch.layers, branch.norms[1:], strict=True):
+            x = stem + norm(convolve(layer, x, data)).relu()
+        return x
+    assert isinstance(branch, GCNBranch)
     *hidden, last = branch.layers
     x = data.x
     for layer, norm in zip(hidden, branch.norms, strict=True):

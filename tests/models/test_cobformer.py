@@ -58,10 +58,16 @@ def test_the_network_is_the_formula() -> None:
     torch.testing.assert_close(model(model.prepare(data)), restated(model, data))
 
 
+def test_either_branch_may_predict() -> None:
+    model, data = model_and_graph(answer="gcn")
+    torch.testing.assert_close(model(model.prepare(data)), gcn(model.gcn, data))
+
+
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("norm", ["none", "batch"])
-def test_the_loss_is_the_formula(norm: str) -> None:
+def test_the_loss_is_the_formula(norm: str, residual: bool) -> None:
     alpha, tau = 0.7, 0.3
-    model, data = model_and_graph(norm=norm, alpha=alpha, tau=tau)
+    model, data = model_and_graph(norm=norm, gcn_residual=residual, alpha=alpha, tau=tau)
     one, other = gcn(model.gcn, data), restated(model, data)
     labels, opinions = [], []
     for node in range(N):

@@ -45,10 +45,11 @@ def restated(model: SGFormer, data: Data) -> Tensor:
     return model.classifier(ALPHA * gcn(model.gcn, data) + (1 - ALPHA) * branch.norm(z))
 
 
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("norm", ["none", "batch"])
 @pytest.mark.parametrize("engine", ["ours", "pyg"])
-def test_the_network_is_the_formula(engine: str, norm: str) -> None:
-    model, data = model_and_graph(norm=norm, engine=engine)
+def test_the_network_is_the_formula(engine: str, norm: str, residual: bool) -> None:
+    model, data = model_and_graph(norm=norm, engine=engine, gcn_residual=residual)
     torch.testing.assert_close(model(model.prepare(data)), restated(model, data))
 
 

@@ -6,7 +6,8 @@ at the same time; where there is no training label, each learns from the other:
 
     alpha (CE(z_1) + CE(z_2)) + (1 - alpha) (CE(t z_1, softmax(t z_2)) + CE(t z_2, softmax(t z_1)))
 
-with t = tau. The predictions are those of the attention branch.
+with t = tau. The predictions are those of the attention branch, or of the GCN: the authors report
+both.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from m3dphormer.masks import Mask
 from m3dphormer.models import convolutions
 from m3dphormer.models.base import Model, check_heads
 from m3dphormer.models.convolutions import GCNLayer
-from m3dphormer.models.gcn_branch import NORMS, GCNBranch
+from m3dphormer.models.gcn_branch import NORMS, GCNBranch, ResidualBranch
 from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
 from m3dphormer.models.settings import (
     at_least,
     between,
     either,
+    flag,
     one_of,
     setting,
     word,
@@ -49,6 +51,8 @@ class CoBFormerConfig(GNNConfig):
         tau: Factor of the logits when they teach.
         gcn_layers: Layers of the GCN.
         norm: "batch" normalisation between the layers of the GCN, or "none".
+        gcn_residual: Whether the GCN has a linear stem, which is added to each of its layers.
+        answer: The branch that predicts, "attention" or "gcn".
         attention_dropout: Dropout on the attention weights and in the feed-forward networks.
         gcn_weight_decay: Of the GCN; ``weight_decay`` is that of the attention branch.
     """
@@ -59,7 +63,9 @@ class CoBFormerConfig(GNNConfig):
     alpha: float = setting(0.7, between(0, 1), search=(0.9, 0.8, 0.7))
     tau: float = setting(0.3, between(0, 10), search=(0.9, 0.7, 0.5, 0.3))
     gcn_layers: int = setting(2, at_least(1))
-    norm: str = setting("none", one_of(*NORMS))
+    norm: str = setting("none", one_of(*NORMS), search=tuple(NORMS))
+    gcn_residual: bool = setting(False, flag(), search=(False, True))
+    answer: str = setting("attention", one_of("attention", "gcn"))
     attention_dropout: float = setting(0.1, between(0, 1))
     gcn_weight_decay: float = setting(0.001, between(0, 10))
 
@@ -127,15 +133,19 @@ class BiLevel(nn.Module):
 
 @register_model("cobformer")
 class CoBFormer(Model):
-    """The network: the attention branch, which predicts, and the GCN."""
+    """The network: the attention branch and the GCN."""
 
     config_type = CoBFormerConfig
 
     def __init__(self, features: int, classes: int, config: CoBFormerConfig) -> None:
         super().__init__(features, classes, config)
         self.config = config
-        widths = [features, *[config.hidden] * (config.gcn_layers - 1), classes]
-        self.gcn = GCNBranch(widths, config.norm, config.dropout)
+        width, layers, how = config.hidden, config.gcn_layers, (config.norm, config.dropout)
+        self.gcn: nn.Module = (
+            nn.Sequential(ResidualBranch(features, width, layers, *how), nn.Linear(width, classes))
+            if config.gcn_residual
+            else GCNBranch([features, *[width] * (layers - 1), classes], *how)
+        )
         self.input = nn.Linear(features, config.hidden)
         self.layers = nn.ModuleList(BiLevel(config) for _ in range(config.layers))
         self.classifier = nn.Sequential(
@@ -158,6 +168,13 @@ class CoBFormer(Model):
         )
 
     def forward(self, graph: Graph) -> Tensor:
+        """Logits of the branch that predicts, [N, C]."""
+        logits: Tensor = (
+            self.gcn(graph.near) if self.config.answer == "gcn" else self.attentive(graph)
+        )
+        return logits
+
+    def attentive(self, graph: Graph) -> Tensor:
         """Logits of the attention branch, [N, C]."""
         h = graph.near.features.project(self.input).relu()
         for layer in self.layers:
@@ -167,7 +184,7 @@ class CoBFormer(Model):
 
     def loss(self, graph: Graph, data: Data) -> Tensor:
         """Training labels for both branches, and each other's opinion on all other nodes."""
-        branches = self.gcn(graph.near), self(graph)
+        branches = self.gcn(graph.near), self.attentive(graph)
         train, alpha = data.train_mask, self.config.alpha
         taught = sum(cross_entropy(z[train], data.y[train]) for z in branches)
         one, other = (self.config.tau * z[~train] for z in branches)

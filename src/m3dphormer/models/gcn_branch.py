@@ -34,3 +34,34 @@ class GCNBranch(nn.Module):
             h = self.dropout(norm(layer(h, graph.around)).relu())
         out: Tensor = last(h, graph.around)
         return out
+
+
+class ResidualBranch(nn.Module):
+    """A linear stem, then convolutions; each one's answer is added to the state of the stem.
+
+    All are followed by norm, ReLU and dropout. It is what SGFormer and CoBFormer take in place of
+    the plain GCN on large graphs; deep, it does not smooth the features away.
+
+    Args:
+        features: Of a node.
+        hidden: Width of all states, also of the answer.
+        layers: Number of convolutions.
+        norm: "none" or "batch".
+        dropout: On what each layer gives.
+    """
+
+    def __init__(self, features: int, hidden: int, layers: int, norm: str, dropout: float) -> None:
+        super().__init__()
+        self.stem = nn.Linear(features, hidden)
+        self.layers = nn.ModuleList(GCNLayer(hidden, hidden) for _ in range(layers))
+        self.norms = nn.ModuleList(NORMS[norm](hidden) for _ in range(layers + 1))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, graph: Graph) -> Tensor:
+        """[N, hidden]."""
+        first, *norms = self.norms
+        stem: Tensor = self.dropout(first(graph.features.project(self.stem)).relu())
+        h = stem
+        for layer, norm in zip(self.layers, norms, strict=True):
+            h = self.dropout(norm(layer(h, graph.around)).relu()) + stem
+        return h

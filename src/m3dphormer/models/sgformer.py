@@ -20,10 +20,10 @@ from torch_geometric.data import Data
 from m3dphormer.attention.structure import Features
 from m3dphormer.models.base import Model
 from m3dphormer.models.convolutions import GCNLayer, Graph
-from m3dphormer.models.gcn_branch import NORMS, GCNBranch
+from m3dphormer.models.gcn_branch import NORMS, GCNBranch, ResidualBranch
 from m3dphormer.models.gnn import GNNConfig
 from m3dphormer.models.registry import register_model
-from m3dphormer.models.settings import at_least, between, one_of, setting
+from m3dphormer.models.settings import at_least, between, flag, one_of, setting
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class SGFormerConfig(GNNConfig):
         alpha: Weight of the GCN; the attention has the rest.
         residual: Weight of the attention against the state before it.
         norm: "batch" normalisation between the layers of the GCN, or "none".
+        gcn_residual: Whether the GCN has a linear stem, which is added to each of its layers.
         attention_dropout: Dropout on the features of the attention branch.
         attention_weight_decay: Of the attention branch; ``weight_decay`` is that of the others.
     """
@@ -42,7 +43,8 @@ class SGFormerConfig(GNNConfig):
     heads: int = setting(1, at_least(1), search=(1, 2, 4, 8))
     alpha: float = setting(0.8, between(0, 1), search=(0.5, 0.8))
     residual: float = setting(0.5, between(0, 1))
-    norm: str = setting("none", one_of(*NORMS))
+    norm: str = setting("none", one_of(*NORMS), search=tuple(NORMS))
+    gcn_residual: bool = setting(False, flag(), search=(False, True))
     attention_dropout: float = setting(0.2, between(0, 1))
     attention_weight_decay: float = setting(0.001, between(0, 10))
 
@@ -86,8 +88,12 @@ class SGFormer(Model):
         self.alpha, self.decay = config.alpha, config.attention_weight_decay
         self.attention_branch = Attention(features, config)
         self.engine = config.engine
-        widths = [features, *[config.hidden] * config.layers]
-        self.gcn = GCNBranch(widths, config.norm, config.dropout)
+        width, layers, how = config.hidden, config.layers, (config.norm, config.dropout)
+        self.gcn = (
+            ResidualBranch(features, width, layers, *how)
+            if config.gcn_residual
+            else GCNBranch([features, *[width] * layers], *how)
+        )
         self.classifier = nn.Linear(config.hidden, classes)
 
     def prepare(self, data: Data) -> Graph:
