@@ -6,23 +6,25 @@
 >>> clf.score(data, "test")
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from m3dphormer import masks, theory
-from m3dphormer.attention import attend, attend_additive
-from m3dphormer.errors import UserError, UserNotice
-from m3dphormer.graph import (
-    datasets,
-    from_arrays,
-    from_data,
-    from_frames,
-    from_networkx,
-    load,
-)
-from m3dphormer.models import check_model, create_model, list_models, register_model
-from m3dphormer.training import NodeClassifier, plan, train
+if TYPE_CHECKING:
+    from m3dphormer import masks, theory
+    from m3dphormer.attention import attend, attend_additive
+    from m3dphormer.errors import UserError, UserNotice
+    from m3dphormer.graph import (
+        datasets,
+        from_arrays,
+        from_data,
+        from_frames,
+        from_networkx,
+        load,
+    )
+    from m3dphormer.models import check_model, create_model, list_models, register_model
+    from m3dphormer.training import NodeClassifier, plan, train
 
-__version__ = version("m3dphormer")
+    __version__: str
 
 __all__ = [
     "NodeClassifier",
@@ -45,3 +47,33 @@ __all__ = [
     "theory",
     "train",
 ]
+
+ROOMS = {
+    "attention": ("attend", "attend_additive"),
+    "errors": ("UserError", "UserNotice"),
+    "graph": ("datasets", "from_arrays", "from_data", "from_frames", "from_networkx", "load"),
+    "masks": (),
+    "models": ("check_model", "create_model", "list_models", "register_model"),
+    "theory": (),
+    "training": ("NodeClassifier", "plan", "train"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """A room or a public name, when it is first asked for: libraries take seconds to import.
+
+        The command's entry point is in this package, and must be there before them for Ctrl-C.
+        """
+        for room, names in ROOMS.items():
+            if name == room:
+                return import_module(f"{__name__}.{room}")
+            if name in names:
+                globals()[name] = getattr(import_module(f"{__name__}.{room}"), name)
+                return globals()[name]
+        if name == "__version__":
+            return import_module("importlib.metadata").version(__name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import torch
 from torch_geometric.data import Data
 
 from command import TINY, Command, write_csv
+from conftest import PROJECT
+from m3dphormer import __main__
 
 
 def test_an_experiment_that_is_not_there_is_told(command: Command) -> None:
@@ -28,6 +31,25 @@ def test_python_m_is_the_same_command_and_no_traceback_reaches_the_user() -> Non
     assert run.returncode == 2
     assert run.stdout == ""
     assert run.stderr == "m3dphormer: Unknown dataset 'coar'. Did you mean cora?\n"
+
+
+@pytest.mark.parametrize("library", ["typer", "torch"])
+def test_ctrl_c_while_libraries_are_imported_is_one_line(tmp_path: Path, library: str) -> None:
+    (tmp_path / f"{library}.py").write_text("raise KeyboardInterrupt\n")
+    search = os.pathsep.join([str(tmp_path), *sys.path])
+    run = subprocess.run(
+        [sys.executable, "-m", "m3dphormer", "train", "digits"],
+        env={**os.environ, "PYTHONPATH": search},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "m3dphormer: interrupted\n")
+
+
+def test_the_installed_command_is_the_one_that_minds_ctrl_c() -> None:
+    text = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'm3dphormer = "{__main__.__name__}:{__main__.main.__name__}"' in text
 
 
 # Mistakes that people make: one clear line, exit code 2, nothing written.

@@ -111,7 +111,7 @@ def test_where_neighbours_always_agree_the_local_level_needs_no_other() -> None:
     )
     found = audit(data, clusters=2)
     assert found.levels["local"] == 1.0
-    assert "The local level needs no other here." in found.advice[1]
+    assert "take local and leave out cluster (for 0%), global (for 0%)" in found.advice[1]
     assert found.advice[-1] == "To start from: --set experts=l2"
 
 

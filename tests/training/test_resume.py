@@ -40,7 +40,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def start(out: Path, **asked: Any) -> BaseProcess:
     """A run in a process of its own, forked from one that has imported the package already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["m3dphormer"])
+    context.set_forkserver_preload(["m3dphormer.training"])
     process = context.Process(
         target=m3d.train, args=("hierarchy",), kwargs={**ASKED, "out": str(out), **asked}
     )

@@ -15,10 +15,12 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.graph import load
 from m3dphormer.training import Summary
-from m3dphormer.training.files import read_json
+from m3dphormer.training.files import damaged, read_json
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.memory import Memory
 from m3dphormer.training.memory import load as load_memory
+from m3dphormer.training.resume import RECORD
+from m3dphormer.training.run import read_result, read_summary
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,18 @@ class SeedRun:
     @classmethod
     def read(cls, place: Path) -> SeedRun:
         """From its folder."""
-        result = read_json(place / "result.json")
+        best, result = read_result(place)
         try:
             lines = (place / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
             history = tuple(Epoch(**json.loads(line)) for line in lines)
         except (OSError, ValueError, TypeError):
-            raise UserError(f"{place / 'metrics.jsonl'} is damaged; train again.") from None
+            raise damaged(place / "metrics.jsonl") from None
+        if not history:
+            raise damaged(place / "metrics.jsonl")
         return cls(
             place=place,
             history=history,
-            best=Epoch(**result["best"]),
+            best=best,
             seconds=result["seconds"],
             peak_bytes=result.get("peak_bytes"),
             memory=load_memory(place)[1],
@@ -67,7 +71,7 @@ class SeedRun:
             probabilities = table.iloc[:, 2 : 2 + len(names)].to_numpy(np.float64)
             label = pd.Index(names).get_indexer(pd.Index(table["label"]))
         except (OSError, ValueError, KeyError):
-            raise UserError(f"{path} is damaged; train again.") from None
+            raise damaged(path) from None
         return Predictions(tuple(table["id"]), label, probabilities)
 
 
@@ -87,13 +91,13 @@ class Run:
             raise UserError(f"No run folder {str(folder)!r}; m3dphormer train makes one.")
         if not (folder / "config.json").is_file():
             raise UserError(f"{folder} is not the folder of a run; m3dphormer train makes one.")
-        config = read_json(folder / "config.json")
+        config = read_json(folder / "config.json", "dataset", *sorted(RECORD))
         if not (folder / "summary.json").is_file():
             raise UserError(
                 f"{folder} is not finished; go on with m3dphormer train {config.get('dataset')} "
                 f"--resume --out {folder}."
             )
-        summary = Summary(**read_json(folder / "summary.json"))
+        summary = read_summary(folder)
         places = [folder / f"seed{number}" for number in range(len(summary.scores))]
         return cls(folder, config, summary, tuple(SeedRun.read(place) for place in places))
 

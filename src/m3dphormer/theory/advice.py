@@ -38,14 +38,15 @@ def advise(
         clusters: Worth of every number of clusters that was tried.
         hops: The means of l1 and l2.
     """
-    taken = [level for level in LEVELS if shares[level] >= WORTH]
+    taken = [level for level in LEVELS if round(shares[level], 2) >= WORTH]  # as it is printed
     best = max(clusters, key=lambda count: clusters[count])
     lines = [
         "The level to take, by label consistency: "
         + ", ".join(f"{WORDS[level]} for {shares[level]:.0%} of the nodes" for level in LEVELS)
         + ".",
-        _about_levels(complements({level: consistency[level][known] for level in LEVELS}), taken),
-        _about_hops(hops["l1"], hops["l2"]),
+        _about_levels(complements({level: consistency[level][known] for level in LEVELS}))
+        + _about_taken(shares, taken),
+        _about_hops(hops["l1"], hops["l2"], "local" in taken),
     ]
     settings = "experts=" + ",".join(EXPERTS[level] for level in taken)
     if "cluster" in taken:
@@ -71,16 +72,26 @@ def complements(consistency: Mapping[str, Tensor]) -> dict[str, float]:
     return gains
 
 
-def _about_levels(gains: Mapping[str, float], taken: Sequence[str]) -> str:
+def _about_levels(gains: Mapping[str, float]) -> str:
     (first, alone), *more = gains.items()
     said = f"The {first} level alone gives a mean consistency of {alone:.2f}; beside it "
-    said += " and ".join(f"the {level} level adds {gain:.2f}" for level, gain in more) + "."
-    if len(taken) == 1:
-        return f"{said} The {taken[0]} level needs no other here."
-    return f"{said} Levels that complement each other here: {', '.join(taken)}."
+    return said + " and ".join(f"the {level} level adds {gain:.2f}" for level, gain in more) + ". "
 
 
-def _about_hops(wide: Means, narrow: Means) -> str:
+def _about_taken(shares: Mapping[str, float], taken: Sequence[str]) -> str:
+    """What the settings leave out, and why: a level may lead by its mean and be best for few."""
+    if len(taken) == len(LEVELS):
+        return f"Levels that complement each other here: {', '.join(taken)}."
+    left = [f"{level} (for {shares[level]:.0%})" for level in LEVELS if level not in taken]
+    return (
+        f"The settings below take {', '.join(taken)} and leave out {', '.join(left)}: a level "
+        f"counts where it is the one to take for {WORTH:.0%} of the nodes or more, and a node "
+        "whose neighbours mostly agree takes them even if another level is more consistent."
+    )
+
+
+def _about_hops(wide: Means, narrow: Means, local: bool) -> str:
+    """Whether l1 is worth its price; no more than the numbers where neighbours are not taken."""
     if narrow.receptive_field == 0:
         return "No node has a neighbour: l1 and l2 show a node nothing but itself."
     grown = wide.receptive_field / narrow.receptive_field
@@ -88,6 +99,8 @@ def _about_hops(wide: Means, narrow: Means) -> str:
         f"Two hops reach {grown:.0f} times as many nodes as one, at a consistency of "
         f"{wide.label_consistency:.2f} instead of {narrow.label_consistency:.2f}"
     )
+    if not local:
+        return f"{said}."
     if wide.label_consistency < narrow.label_consistency:
         return f"{said}: take l2, not l1."
     return f"{said}: here l1 is worth a try beside l2."

@@ -202,7 +202,8 @@ class NodeClassifier:
         """Read a saved classifier; from the folder of a run, the seed with the best validation."""
         folder = Path(folder)
         if (folder / "summary.json").is_file():
-            folder = folder / f"seed{read_json(folder / 'summary.json')['best_seed']}"
+            best = read_json(folder / "summary.json", "best_seed")["best_seed"]
+            folder = folder / f"seed{best}"
         _refuse_other_folders(folder)
         parameters, remembered, weights = memory.load(folder)
         settings = parameters.pop("settings")
@@ -210,7 +211,12 @@ class NodeClassifier:
         model_config, _ = resolve(self.model, settings)
         classes = len(remembered.label_names)
         self.model_ = model_type(self.model)(remembered.features, classes, model_config)
-        self.model_.load_state_dict(weights)
+        try:
+            self.model_.load_state_dict(weights)
+        except RuntimeError:
+            raise UserError(
+                f"{folder / 'weights.safetensors'} does not fit model.json beside it; train again."
+            ) from None
         self.model_.to(find_device(device)).eval()
         self.classes_ = np.array(remembered.label_names)
         self.memory_ = remembered

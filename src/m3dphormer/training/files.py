@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph.cache import write_atomically
+
+Kind = TypeVar("Kind")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -20,15 +22,33 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; a missing or broken file is the user's to know."""
+def read_json(path: Path, *needed: str) -> dict[str, Any]:
+    """A JSON object with the needed keys; a missing or broken file is the user's to know."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise UserError(f"{path} is damaged; train again.") from None
+        raise damaged(path) from None
+    if not isinstance(content, dict):
+        raise damaged(path)
+    for key in needed:
+        if key not in content:
+            raise UserError(f"{path} is damaged, it lacks {key!r}; train again.")
     return content
+
+
+def as_record(kind: type[Kind], content: Mapping[str, Any], path: Path) -> Kind:
+    """What a file holds as a dataclass."""
+    try:
+        return kind(**content)
+    except TypeError:  # a field is missing or unknown, or there is no object
+        raise damaged(path) from None
+
+
+def damaged(path: Path) -> UserError:
+    """A file of a run is not what was written."""
+    return UserError(f"{path} is damaged; train again.")
 
 
 def write_table(path: Path | TextIO, table: pd.DataFrame) -> None:

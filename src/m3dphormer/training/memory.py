@@ -25,7 +25,7 @@ from m3dphormer.attention.structure.inputs import group_means
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph.cache import write_atomically
 from m3dphormer.models import Model
-from m3dphormer.training.files import read_json, write_arrays, write_json
+from m3dphormer.training.files import as_record, damaged, read_json, write_arrays, write_json
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.unseen import as_text, by_id, place_new
 
@@ -173,17 +173,14 @@ def save(folder: Path, parameters: dict[str, Any], memory: Memory, model: Model)
 
 def load(folder: Path) -> tuple[dict[str, Any], Memory, dict[str, torch.Tensor]]:
     """Read the three files."""
-    content = read_json(folder / "model.json")
+    path = folder / "model.json"
+    content = read_json(path)
     if content.get("format") != FORMAT:
         raise UserError(
-            f"{folder} has format {content.get('format')!r}, this version reads {FORMAT}; "
+            f"{path} has format {content.get('format')!r}, this version reads {FORMAT}; "
             "train again."
         )
-    facts = content["memory"]
-    facts["best"] = Epoch(**facts["best"])
-    facts["label_names"] = tuple(facts["label_names"])
-    if facts.get("feature_names") is not None:
-        facts["feature_names"] = tuple(facts["feature_names"])
+    parameters, facts = _facts(content, path)
     try:
         with np.load(folder / "graph.npz", allow_pickle=False) as stored:
             arrays = {name: stored.get(name) for name in ARRAYS}
@@ -195,4 +192,19 @@ def load(folder: Path) -> tuple[dict[str, Any], Memory, dict[str, torch.Tensor]]
         weights = load_file(folder / "weights.safetensors")
     except (OSError, ValueError, EOFError, BadZipFile, SafetensorError):
         raise UserError(f"{folder} is damaged or incomplete; train again.") from None
-    return content["parameters"], Memory(**facts, **arrays, states=states), weights
+    return parameters, as_record(Memory, {**facts, **arrays, "states": states}, path), weights
+
+
+def _facts(content: dict[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters of the classifier, and the memory but for its arrays."""
+    try:
+        parameters, facts = content["parameters"], content["memory"]
+        if not {"model", "settings"} <= parameters.keys():
+            raise damaged(path)
+        facts["best"] = as_record(Epoch, facts["best"], path)
+        facts["label_names"] = tuple(facts["label_names"])
+        if facts.get("feature_names") is not None:
+            facts["feature_names"] = tuple(facts["feature_names"])
+    except (KeyError, TypeError, AttributeError):  # a key is missing, or no object where one was
+        raise damaged(path) from None
+    return parameters, facts

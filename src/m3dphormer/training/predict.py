@@ -54,7 +54,8 @@ def average(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _seeds(folder: Path) -> list[Path]:
     if not (folder / "summary.json").is_file():
         raise UserError(f"{folder} is no finished run with several seeds; leave --ensemble out.")
-    return [folder / f"seed{i}" for i in range(len(read_json(folder / "summary.json")["scores"]))]
+    scores = read_json(folder / "summary.json", "scores")["scores"]
+    return [folder / f"seed{i}" for i in range(len(scores))]
 
 
 def _trained_on(folder: Path) -> str:
@@ -63,4 +64,4 @@ def _trained_on(folder: Path) -> str:
             f"{folder} does not say where its graph lies; name one: m3dphormer predict "
             f"{folder} DATA."
         )
-    return str(read_json(folder / "config.json")["dataset"])
+    return str(read_json(folder / "config.json", "dataset")["dataset"])

@@ -14,6 +14,7 @@ from m3dphormer.training.files import read_json
 SAME = ("model", "metric", "seeds", "graph_hash")  # of a record, beside its settings
 TASK = "task_hash"  # likewise, in the records of newer runs: graph, labels and split
 NEAR = ("device", "threads", "versions")  # what may change the last bits
+RECORD = {*SAME, *NEAR, "settings", "given"}  # what every record has
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Begun:
     @property
     def is_run(self) -> bool:
         """Whether the record is one that ``train`` wrote."""
-        return {*SAME, *NEAR, "settings", "given"} <= self.record.keys()
+        return self.record.keys() >= RECORD
 
     @property
     def finished(self) -> bool:
@@ -67,7 +68,10 @@ def find_run(out: str | None, model: str, graph_hash: str) -> Begun | None:
     if (folder / "config.json").is_file():
         named = Begun(folder, read_json(folder / "config.json"))
         if not named.is_run:
-            raise UserError(f"{folder} is not the folder of a run; choose another --out.")
+            raise UserError(
+                f"{folder} is not the folder of a run, its config.json lacks "
+                f"{', '.join(sorted(RECORD - named.record.keys()))}; choose another --out."
+            )
         return named
     files = sorted(folder.glob("*/config.json"), key=lambda path: path.stat().st_mtime_ns)
     found = [Begun(path.parent, read_json(path)) for path in files]

@@ -29,7 +29,14 @@ from m3dphormer.models.settings import at_least, positive
 from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
-from m3dphormer.training.files import is_empty, read_json, sweep, write_json, write_table
+from m3dphormer.training.files import (
+    as_record,
+    is_empty,
+    read_json,
+    sweep,
+    write_json,
+    write_table,
+)
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
 from m3dphormer.training.metrics import check_metric
@@ -136,8 +143,9 @@ def train(
     else:
         folder, record = begun.folder, begun.go_on(record)
         if begun.finished:
+            summary = read_summary(folder)
             notice(f"{folder} is finished; nothing is left to do.")
-            return Summary(**read_json(folder / "summary.json"))
+            return summary
     with _told_how_to_go_on(folder), Alone(folder) as alone:
         if begun is not None:
             alone.take()
@@ -160,12 +168,25 @@ def train(
                 left = math.inf if minutes is None else (60 * minutes - sum(took)) / (seeds - seed)
                 _train_seed(clf, data, alone, record, kept, left)
             kept.remove()
-            result = read_json(place / "result.json")
-            best.append(Epoch(**result["best"]))
+            epoch, result = read_result(place)
+            best.append(epoch)
             took.append(result["seconds"])
         summary = _summary(first, record, folder, best, took)
         write_json(folder / "summary.json", asdict(summary))
     return summary
+
+
+def read_summary(folder: Path) -> Summary:
+    """Of a finished run."""
+    path = folder / "summary.json"
+    return as_record(Summary, read_json(path), path)
+
+
+def read_result(place: Path) -> tuple[Epoch, dict[str, Any]]:
+    """The best epoch of a seed that is done, and what else its record tells."""
+    path = place / "result.json"
+    result = read_json(path, "best", "seconds")
+    return as_record(Epoch, result["best"], path), result
 
 
 def _summary(

@@ -21,6 +21,7 @@ from doors import (
 )
 
 from m3dphormer.errors import UserNotice
+from m3dphormer.graph.own.arrays import from_arrays
 from m3dphormer.graph.own.files import load_path
 
 
@@ -63,6 +64,21 @@ def test_ids_and_labels_are_text_and_only_an_empty_cell_is_missing(tmp_path: Pat
         [0, 2, 4],
         [1, 3, 5],
     ]
+
+
+def test_minus_one_among_class_numbers_is_unlabelled_as_in_arrays(tmp_path: Path) -> None:
+    labels = [-1, *[0, 1] * 5, 2]
+    nodes = "id,label,a\n" + "".join(f"n{i},{label},{i}\n" for i, label in enumerate(labels))
+    nodes += "n12,2,1\nn13,2,1\n"
+    with pytest.warns(
+        UserNotice, match=r"nodes\.csv: label -1 \(nodes: 1\) is taken as unlabelled"
+    ):
+        data = load_path(folder(tmp_path, nodes))
+    assert data.y.tolist() == [*labels, 2, 2]
+    assert data.label_names == ["0", "1", "2"]
+    same = from_arrays(data.x, data.edge_index, [*labels, 2, 2])
+    assert (same.y.tolist(), same.label_names) == (data.y.tolist(), data.label_names)
+    assert not bool((data.train_mask | data.val_mask | data.test_mask)[0])
 
 
 def test_without_a_split_column_the_split_is_drawn(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from m3dphormer.errors import UserError
+from m3dphormer.errors import UserError, UserNotice
 from m3dphormer.graph.own.labels import class_numbers, given_numbers
 
 
@@ -28,6 +28,9 @@ def series(*values: object) -> pd.Series:
         (series(True, False), ["False", "True"], [1, 0]),
         (series(1, "1", b"1", "2"), ["1", "2"], [0, 0, 0, 1]),
         (series(None, None), [], [-1, -1]),
+        (series("-1", "1", "-1"), ["-1", "1"], [0, 1, 0]),
+        (series("-2", "-1", "0", "1"), ["-2", "-1", "0", "1"], [0, 1, 2, 3]),
+        (series("-1", "0", "cat"), ["-1", "0", "cat"], [0, 1, 2]),
     ],
 )
 def test_classes_are_numbered_in_the_order_of_their_names(
@@ -35,6 +38,20 @@ def test_classes_are_numbered_in_the_order_of_their_names(
 ) -> None:
     y, found = class_numbers("mine", values)
     assert (found, y.tolist(), y.dtype) == (names, numbers, np.int64)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        series("2", "-1", "0", "-1", "1", None),
+        series(2, -1, 0, -1, 1, None),
+        series(2.0, -1.0, 0.0, "-1", 1.0, np.nan),
+    ],
+)
+def test_minus_one_beside_class_numbers_is_unlabelled_and_told(values: pd.Series) -> None:
+    with pytest.warns(UserNotice, match=r"^mine: label -1 \(nodes: 2\) is taken as unlabelled"):
+        y, names = class_numbers("mine", values)
+    assert (names, y.tolist()) == (["0", "1", "2"], [2, -1, 0, -1, 1, -1])
 
 
 @given(st.lists(st.sampled_from(["a", "b", "7", "10", None]), min_size=1))

@@ -36,10 +36,19 @@ def test_the_sign_changes_nothing_but_the_sign() -> None:
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
 
 
-@pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (2.0, 0.0)])
-def test_differences_that_are_all_the_same_leave_no_doubt(value: float, p: float) -> None:
-    found = corrected_test([value] * 3, 0.5)
-    assert (found.difference, found.low, found.high, found.p) == (value, value, value, p)
+@pytest.mark.parametrize(
+    "differences",
+    [[0.0, 0.0], [2.0, 2.0, 2.0], [-0.3, -0.3], [80.1 - 79.8, 75.4 - 75.1, 61.7 - 61.4]],
+)
+def test_differences_without_spread_are_no_evidence_of_certainty(differences: list[float]) -> None:
+    assert corrected_test(differences, 0.5) is None
+
+
+def test_a_small_spread_is_one() -> None:
+    found = corrected_test([2.0, 2.0, 2.01], 0.5)
+    assert found is not None
+    assert found.low < 2.0 < found.high
+    assert 0 < found.p < 0.001
 
 
 def test_the_interval_covers_as_often_as_it_says_where_splits_overlap() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +9,15 @@ from m3dphormer.graph import load
 from m3dphormer.training.compare.paired import corrected_test, holm
 from m3dphormer.training.compare.verdict import Comparison, comparison_table, verdict
 
-TESTS = {"a": [90.0, 80.0, 85.0], "b": [91.0, 83.0, 86.0], "c": [70.0, 80.0, 75.0]}
-VALIDATION = {"a": 88.0, "b": 87.0, "c": 60.0}
+TESTS = {
+    "a": [90.0, 80.0, 85.0],
+    "b": [91.0, 83.0, 86.0],
+    "c": [70.0, 80.0, 75.0],
+    "above": [92.5, 82.5, 87.5],
+    "equal": [90.0, 80.0, 85.0],
+    "sure": [80.0, 70.0, 75.001],
+}
+VALIDATION = {"a": 88.0, "b": 87.0, "c": 60.0, "above": 87.0, "equal": 87.0, "sure": 60.0}
 
 
 def rows(model: str, seeds: int) -> list[dict[str, Any]]:
@@ -28,9 +36,9 @@ def rows(model: str, seeds: int) -> list[dict[str, Any]]:
     ]
 
 
-def found(seeds: int = 3) -> Comparison:
+def found(seeds: int = 3, models: Sequence[str] = "abc") -> Comparison:
     data = load("hierarchy")
-    return verdict(data, "accuracy", {name: rows(name, seeds) for name in "abc"}, "folder")
+    return verdict(data, "accuracy", {name: rows(name, seeds) for name in models}, "folder")
 
 
 def test_validation_chooses_whom_the_others_are_compared_with_and_test_orders() -> None:
@@ -65,6 +73,31 @@ def test_a_single_seed_gives_differences_and_no_more() -> None:
     assert told["b"].difference == pytest.approx(1)
     assert (told["b"].interval, told["b"].p, told["b"].std) == (None, None, None)
     assert comparison_table(found(seeds=1)).loc[0, "accuracy"] == "91.00"
+
+
+@pytest.mark.parametrize(("model", "difference"), [("above", 2.5), ("equal", 0.0)])
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_differences_without_spread_have_neither_interval_nor_p(
+    model: str, difference: float, seeds: int
+) -> None:
+    comparison = found(seeds, ["a", "b", model])
+    told = {one.model: one for one in comparison.models}
+    one, b = told[model], told["b"]
+    assert (one.difference, one.interval, one.p) == (difference, None, None)
+    table = comparison_table(comparison).set_index("model")
+    assert table.loc[model, ["95 % interval", "p (Holm)"]].tolist() == ["-", "-"]
+    assert b.interval is not None
+
+
+def test_a_test_that_says_nothing_is_still_one_of_the_family() -> None:
+    alone, among = found(3, ["a", "sure"]), found(3, ["a", "sure", "equal"])
+    (p,), (twice,) = ([one.p for one in told.models if one.p] for told in (alone, among))
+    assert twice == pytest.approx(2 * p)
+
+
+def test_a_small_p_is_not_printed_as_none() -> None:
+    table = comparison_table(found(3, ["a", "sure"])).set_index("model")
+    assert table.loc["sure", "p (Holm)"] == "<0.001"
 
 
 def test_the_papers_number_stands_beside_ours() -> None:

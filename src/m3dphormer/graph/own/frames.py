@@ -23,8 +23,9 @@ def from_frames(
     """Make a graph out of a frame of nodes and a frame of edges.
 
     Args:
-        nodes: Columns ``id`` (of any hashable kind), ``label`` (missing: unlabelled), optional
-            ``split`` (train, val, test or missing); every other column is a feature.
+        nodes: Columns ``id`` (of any hashable kind), ``label`` (missing, or -1 beside
+            class numbers from 0: unlabelled), optional ``split`` (train, val, test or missing);
+            every other column is a feature.
         edges: ``source`` and ``target``, else the first two columns, naming node ids.
         name: What the graph is called.
         split: Which drawn split, where ``nodes`` gives none.
@@ -53,7 +54,8 @@ def from_networkx(
     Args:
         graph: A node is its own id. A vector attribute, such as ``x``, becomes one feature an
             entry; an edge attribute is ignored with a notice.
-        label: The node attribute to learn; a node without it is unlabelled.
+        label: The node attribute to learn; a node without it, or with -1 beside class numbers
+            from 0, is unlabelled.
         split_by: The node attribute that gives the split, if any node has it.
         name: What the graph is called.
         split: Which drawn split, where the nodes give none.

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from m3dphormer.errors import UserError
+from m3dphormer.errors import UserError, notice
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+UNLABELLED = "-1"
 
 
 def class_numbers(where: str, values: pd.Series) -> tuple[np.ndarray, list[str]]:
@@ -18,7 +19,8 @@ def class_numbers(where: str, values: pd.Series) -> tuple[np.ndarray, list[str]]
 
     Args:
         where: What an error line begins with.
-        values: [N] labels; a missing or empty one is unlabelled.
+        values: [N] labels; a missing or empty one is unlabelled, and so is -1 beside two or more
+            classes that are all whole numbers from 0.
 
     Returns:
         [N] int64 class numbers, -1 for unlabelled, and one name a class: in numeric order where
@@ -29,6 +31,14 @@ def class_numbers(where: str, values: pd.Series) -> tuple[np.ndarray, list[str]]
     known = sorted({name for name in names if name})
     if all(WHOLE_NUMBER.fullmatch(name) for name in known):
         known.sort(key=int)
+        # Of -1 and 1 both are classes; any other negative number makes -1 one of them.
+        if len(known) > 2 and known[0] == UNLABELLED and int(known[1]) >= 0:
+            known.remove(UNLABELLED)
+            nodes = int(np.isin(codes, [i for i, n in enumerate(names) if n == UNLABELLED]).sum())
+            notice(
+                f"{where}: label -1 (nodes: {nodes:,}) is taken as unlabelled beside the class "
+                "numbers from 0; if it is a class, give it another name."
+            )
     number = {name: i for i, name in enumerate(known)}
     # The last entry is what code -1, a missing value, points at.
     table = np.array([*(number.get(name, -1) for name in names), -1], dtype=np.int64)

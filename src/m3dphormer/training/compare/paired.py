@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from scipy.stats import t as student
 
+ROUNDING = 1e-9  # of scores in percent: a spread below it is none
+
 
 @dataclass(frozen=True)
 class Paired:
@@ -27,17 +29,20 @@ class Paired:
 
 def corrected_test(
     differences: Sequence[float], test_over_train: float, level: float = 0.95
-) -> Paired:
+) -> Paired | None:
     """The corrected resampled t-test of at least two differences, one a split.
+
+    None where all are the same: chance is told from their spread, and without any the test would
+    be certain of the difference, or of there being none, after two splits.
 
     Args:
         test_over_train: How many test nodes there are for each training node.
         level: Of the interval.
     """
+    if max(differences) - min(differences) < ROUNDING:
+        return None
     n, mean = len(differences), statistics.fmean(differences)
     error = statistics.stdev(differences) * math.sqrt(1 / n + test_over_train)
-    if error == 0:
-        return Paired(mean, mean, mean, float(mean == 0))
     half = float(student.ppf((1 + level) / 2, n - 1)) * error
     p = 2 * float(student.sf(abs(mean) / error, n - 1))
     return Paired(mean, mean - half, mean + half, p)

@@ -27,7 +27,7 @@ class Compared:
     Args:
         rank: Mean over the splits of its place by test score, 1 for the best.
         difference: Its mean test score less that of the preferred model; None for that model.
-        interval: 95 % of the difference; None also where there is a single seed.
+        interval: 95 % of the difference; None also where the seeds give it no spread, such as one.
         p: Of the difference, by Holm's rule for all differences.
         paper: Mean and standard deviation in the paper's Table 2.
         z: How many of the paper's standard deviations the mean lies above the paper's.
@@ -125,11 +125,15 @@ def _gaps(
     if len(tests[best]) < 2:
         return {model: (given[0], None, None) for model, given in pairs.items()}
     found = {model: corrected_test(given, test_over_train) for model, given in pairs.items()}
-    ps = holm([one.p for one in found.values()])
-    return {
-        model: (one.difference, (one.low, one.high), p)
-        for (model, one), p in zip(found.items(), ps, strict=True)
-    }
+    # A test that says nothing is still one of the family.
+    ps = holm([1.0 if one is None else one.p for one in found.values()])
+    gaps: dict[str, Gap] = {}
+    for (model, one), p in zip(found.items(), ps, strict=True):
+        if one is None:
+            gaps[model] = (statistics.fmean(pairs[model]), None, None)
+        else:
+            gaps[model] = (one.difference, (one.low, one.high), p)
+    return gaps
 
 
 def comparison_table(found: Comparison) -> pd.DataFrame:
@@ -147,7 +151,7 @@ def comparison_table(found: Comparison) -> pd.DataFrame:
                 "rank": f"{one.rank:.1f}",
                 f"to {found.best}": "-" if one.difference is None else f"{one.difference:+.2f}",
                 "95 % interval": low_high,
-                "p (Holm)": "-" if one.p is None else f"{one.p:.3f}",
+                "p (Holm)": _shown(one.p),
                 "paper": paper,
                 "z": "-" if one.z is None else f"{one.z:+.1f}",
                 "parameters": f"{one.parameters:,}",
@@ -156,3 +160,10 @@ def comparison_table(found: Comparison) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _shown(p: float | None) -> str:
+    """Three digits; a small one is never shown as 0."""
+    if p is None:
+        return "-"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
