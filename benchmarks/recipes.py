@@ -2,8 +2,9 @@
 
 ``python benchmarks/recipes.py cora`` tunes every model but M3Dphormer, from its default settings
 and from its present recipe, with the recipe's number of epochs; a training ends before them after
-``--patience`` epochs without a better validation score. The best trial becomes the recipe, every
-trial a row of results/tune/budget/<dataset>.csv. A search that was ended goes on.
+``--patience`` epochs without a better validation score, and no trial begins after ``--minutes`` of
+a search. The best trial becomes the recipe, every trial a row of
+results/tune/budget/<dataset>.csv. A search that was ended goes on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--patience", type=int, default=50)
+    parser.add_argument("--minutes", type=float, default=10, help="no trial begins after that")
     parser.add_argument("--root", help="where raw benchmark files lie")
     parser.add_argument("--work", type=Path, default=Path("runs/recipes"), help="for the studies")
     given = parser.parse_args()
@@ -50,6 +52,7 @@ def main() -> None:
             splits=given.splits,
             settings={"epochs": epochs, "patience": given.patience},
             root=given.root,
+            minutes=given.minutes,
             out=str(given.work / given.dataset / model.replace("*", "-star")),
         )
         if tuned.interrupted:
