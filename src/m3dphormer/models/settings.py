@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
+import numpy as np
+
 from m3dphormer.errors import UserError, unknown
 
 C = TypeVar("C")
@@ -24,11 +26,25 @@ class Rule:
     words: str
     holds: Callable[[Any], bool]
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value of the parameter ``name`` that does not hold."""
+    def check(self, name: str, value: Any) -> Any:
+        """The parameter ``name`` in plain Python; a value that does not hold is refused."""
+        value = plain(value)
         if not self.holds(value):
             shown = list(value) if isinstance(value, tuple) else value
             raise UserError(f"The {name!r} parameter must be {self.words}. Got {shown!r}.")
+        return value
+
+
+def plain(value: Any) -> Any:
+    """A scalar of numpy, as grids and tables hand them in, as Python's own: what JSON can take."""
+    if isinstance(value, list | tuple):
+        return type(value)(plain(one) for one in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_settings(settings: Mapping[str, object] | None) -> dict[str, Any]:
+    """All settings in plain Python."""
+    return {name: plain(value) for name, value in (settings or {}).items()}
 
 
 def at_least(low: int) -> Rule:
@@ -102,7 +118,7 @@ def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:
     for name, value in settings.items():
         if name not in fields:
             raise unknown("setting", name, fields)
-        given: Any = tuple(value) if isinstance(value, list) else value
+        given: Any = plain(tuple(value) if isinstance(value, list) else value)
         rule: Rule | None = fields[name].metadata.get("rule")
         if rule is not None:
             rule.check(name, given)

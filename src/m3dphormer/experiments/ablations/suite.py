@@ -13,6 +13,7 @@ import pandas as pd
 from m3dphormer.errors import unknown
 from m3dphormer.experiments.ablations.variants import VARIANTS
 from m3dphormer.experiments.provenance import provenance
+from m3dphormer.models.settings import plain_settings
 from m3dphormer.training import Summary, train
 from m3dphormer.training.recipes import find_recipe
 
@@ -54,7 +55,7 @@ def run_ablations(
         for variant in variants:
             given = {
                 **find_recipe(None, MODEL, dataset).settings,
-                **(settings or {}),
+                **plain_settings(settings),
                 **VARIANTS[variant],
             }
             said = {
