@@ -8,6 +8,7 @@ it stand the values that a search tries.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
@@ -53,14 +54,15 @@ def at_least(low: int) -> Rule:
 
 
 def between(low: float, high: float) -> Rule:
-    """A float in [low, high)."""
+    """A float in [low, high); a ``high`` of infinity leaves out that alone."""
     words = f"a float in the range [{low:g}, {high:g})"
     return Rule(words, lambda v: (_is_int(v) or isinstance(v, float)) and low <= v < high)
 
 
 def positive() -> Rule:
-    """A number above 0."""
-    return Rule("a float above 0", lambda v: (_is_int(v) or isinstance(v, float)) and v > 0)
+    """A float in (0, inf)."""
+    finite = between(0, math.inf)
+    return Rule("a float in the range (0, inf)", lambda v: finite.holds(v) and v > 0)
 
 
 def one_of(*choices: str) -> Rule:
