@@ -80,6 +80,11 @@ def either(first: Rule, second: Rule) -> Rule:
     return Rule(f"{first.words} or {second.words}", lambda v: first.holds(v) or second.holds(v))
 
 
+def nothing() -> Rule:
+    """None: no such limit."""
+    return Rule("None", lambda v: v is None)
+
+
 def word(text: str) -> Rule:
     """Exactly this word."""
     return Rule(repr(text), lambda v: v == text)

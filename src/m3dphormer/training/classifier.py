@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, from_data
 from m3dphormer.models import Model, model_type
-from m3dphormer.models.settings import at_least, plain, plain_settings
+from m3dphormer.models.settings import at_least, either, nothing, plain, plain_settings
 from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, score
@@ -166,6 +166,7 @@ class NodeClassifier:
             One row a key: layer (from 1), expert, kind (node, cluster, class or virtual), key (an
             id, a cluster's number, a class), weight (the mean over the heads), head_1, ...
         """
+        top = either(at_least(1), nothing()).check("top", top)
         data = from_data(data, labels=False)
         graph = self._graph(data)
         ids = node_ids(data)
