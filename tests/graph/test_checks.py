@@ -71,6 +71,13 @@ def test_labels_that_teach_nothing_are_told_in_one_line(y: np.ndarray, message: 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("names", [["a", "a"], ["1", 1], ["cat", "dog", "cat"]])
+def test_two_classes_of_one_name_are_told_in_one_line(names: list[Any]) -> None:
+    words = f"^mine: two classes have the label name '{names[-1]}'; names must differ.$"
+    with pytest.raises(UserError, match=words):
+        check_labels("mine", Y, names)
+
+
 def test_a_graph_without_edges_is_allowed_with_a_notice() -> None:
     with pytest.warns(UserNotice, match="^mine: the graph has no edges"):
         check_graph(**GOOD | {"edges": np.zeros((2, 0), dtype=int)})

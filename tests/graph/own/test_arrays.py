@@ -141,6 +141,8 @@ def test_what_was_given_stays_as_it_is() -> None:
         ({"y": [0, 1, -2] + [0] * 7}, "label -2 is negative"),
         ({"y": Y / 2}, "label 0.5 is neither a class number nor a name"),
         ({"y": Y, "label_names": ["a"]}, "label '1' is not one of the 1 label names"),
+        ({"label_names": ["a", "a"]}, "two classes have the label name 'a'; names must differ"),
+        ({"y": ["a", "b"] * 5, "label_names": ["a", "b", "a"]}, "two classes have the label name"),
         ({"ids": list("abcdefghia")}, "id 'a' is there twice"),
         ({"ids": list("abc")}, "3 node ids for 10 nodes"),
         ({"train": TRAIN}, "the split has no val mask; give train, val and test, or none"),
