@@ -39,6 +39,8 @@ def test_a_good_graph_and_split_pass() -> None:
     [
         ({"y": Y[:0]}, "mine: the graph is empty"),
         ({"node_ids": ["a"]}, "mine: 1 node ids for 8 nodes"),
+        ({"node_ids": [1, "1", *"abcdef"]}, "mine: two ids read '1' as text; ids must differ"),
+        ({"node_ids": [*"abcdef", 2.5, "2.5"]}, "mine: two ids read '2.5' as text"),
         ({"x": np.ones(8)}, r"mine: features must be a table of nodes x columns. Got \(8,\)"),
         ({"x": np.ones((8, 0))}, r"mine: features must be a table .* Got \(8, 0\)"),
         ({"x": np.ones((7, 2))}, "mine: 7 feature rows for 8 labels"),

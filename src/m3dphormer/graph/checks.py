@@ -24,6 +24,9 @@ def check_graph(
         raise UserError(f"{name}: the graph is empty; give at least two labelled nodes.")
     if node_ids is not None and len(node_ids) != n:
         raise UserError(f"{name}: {len(node_ids)} node ids for {n} nodes; give one id a node.")
+    twice = _twice(map(str, () if node_ids is None else node_ids))
+    if twice is not None:  # 7 of a frame is "7" of a csv file
+        raise UserError(f"{name}: two ids read {twice!r} as text; ids must differ there too.")
     if x is not None:
         _check_features(name, x, n)
     _check_edges(name, edges, n)

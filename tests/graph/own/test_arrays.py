@@ -144,6 +144,7 @@ def test_what_was_given_stays_as_it_is() -> None:
         ({"label_names": ["a", "a"]}, "two classes have the label name 'a'; names must differ"),
         ({"y": ["a", "b"] * 5, "label_names": ["a", "b", "a"]}, "two classes have the label name"),
         ({"ids": list("abcdefghia")}, "id 'a' is there twice"),
+        ({"ids": [1, "1", *"abcdefgh"]}, "two ids read '1' as text; ids must differ there too"),
         ({"ids": list("abc")}, "3 node ids for 10 nodes"),
         ({"train": TRAIN}, "the split has no val mask; give train, val and test, or none"),
         ({"train": [0, 1], "val": VAL, "test": TEST}, r"train mask must have shape \[10\] or"),
