@@ -13,6 +13,7 @@ from torch import Tensor
 from graphs import any_graphs, random_graph
 from m3dphormer import attend, attend_additive
 from m3dphormer.attention import SCHEMES
+from m3dphormer.attention.attend import KINDS
 from m3dphormer.errors import UserError
 from m3dphormer.masks import Layout, Mask, build_from, c4, g3, l2
 
@@ -169,3 +170,73 @@ def test_wrong_arguments_are_told_in_one_line(change: dict[str, object], words: 
     with pytest.raises(UserError, match=words) as caught:
         attend(mask=l2(random_graph(40)), **given)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+ONE_TYPE = "must have one type, of float32, float64, bfloat16, float16. Got "
+GRID = torch.zeros(40, 2, 4)
+ROWS = torch.zeros(40, 2)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q": GRID.double()}, f"q, k and v {ONE_TYPE}float64, float32, float32"),
+        ({"k": GRID.double()}, f"q, k and v {ONE_TYPE}float32, float64, float32"),
+        ({"v": GRID.half()}, f"q, k and v {ONE_TYPE}float32, float32, float16"),
+        ({"v": GRID.long()}, f"q, k and v {ONE_TYPE}float32, float32, int64"),
+        (dict.fromkeys("qkv", GRID.long()), f"q, k and v {ONE_TYPE}int64, int64, int64"),
+        (dict.fromkeys("qkv", GRID.bool()), f"q, k and v {ONE_TYPE}bool, bool, bool"),
+        (dict.fromkeys("qkv", GRID.cfloat()), f"q, k and v {ONE_TYPE}complex64"),
+        ({"q": GRID.to("meta")}, "q, k and v must be on one device. Got meta, cpu, cpu."),
+        ({"v": GRID.to("meta")}, "q, k and v must be on one device. Got cpu, cpu, meta."),
+        ({"k": GRID.numpy()}, "k must be a torch.Tensor. Got ndarray."),
+        (dict.fromkeys("qkv", GRID[:, :0]), r"q needs a head and a width of 1 at least"),
+        ({"v": GRID[..., :0]}, r"v needs a head and a width of 1 at least. Got \(40, 2, 0\)"),
+        (dict.fromkeys("qkv", GRID[:39]), r"has 40 rows; v must be \[40, 2, d_h\]"),
+        (dict.fromkeys("qk", GRID[:, :1]), r"v must be \[40, 1, d_h\]"),
+        ({"v": ROWS}, r"v must be \[40, 2, d_h\] .* Got \(40, 2\)"),
+    ],
+)
+def test_no_scheme_takes_what_another_refuses(
+    scheme: str, change: dict[str, Tensor], words: str
+) -> None:
+    given = dict.fromkeys("qkv", GRID) | change
+    with pytest.raises(UserError, match=words) as caught:
+        attend(mask=l2(random_graph(40)), scheme=scheme, **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"b": ROWS.double()}, f"a, b and v {ONE_TYPE}float32, float64, float32"),
+        ({"v": GRID.int()}, f"a, b and v {ONE_TYPE}float32, float32, int32"),
+        ({"a": ROWS.to("meta")}, "a, b and v must be on one device. Got meta, cpu, cpu."),
+        ({"a": GRID}, r"a and b must both be \[T, H\]"),
+        ({"b": ROWS[:, :1]}, r"a and b must both be \[T, H\]"),
+        (dict.fromkeys("ab", ROWS[:39]), "the scores must have as many"),
+        ({"v": ROWS}, r"v must be \[40, 2, d_h\]"),
+    ],
+)
+def test_no_scheme_takes_what_another_refuses_additive(
+    scheme: str, change: dict[str, Tensor], words: str
+) -> None:
+    given = {"a": ROWS, "b": ROWS, "v": GRID} | change
+    with pytest.raises(UserError, match=words) as caught:
+        attend_additive(mask=l2(random_graph(40)), scheme=scheme, **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_scheme_takes_every_type_that_is_named(scheme: str, kind: torch.dtype) -> None:
+    mask = l2(random_graph(40))
+    q, k, v = (tensors(40, 2, 4, seed=i).detach().to(kind).requires_grad_() for i in range(3))
+    out = attend(q, k, v, mask, scheme=scheme)
+    assert out.dtype == kind
+    law = attend(q.double(), k.double(), v.double(), mask, scheme="reference")
+    torch.testing.assert_close(out.double(), law, rtol=0.05, atol=0.05)
+    out.sum().backward()
+    assert all(t.grad.dtype == kind for t in (q, k, v))

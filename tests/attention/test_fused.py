@@ -226,19 +226,6 @@ def test_an_indptr_that_does_not_grow_from_0_to_m_is_refused(indptr: list[int]) 
         torch.ops.m3dphormer.dot(q, q, q, ptr, good, ptr, good, None, 0.0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"k": torch.zeros(20, 2, 4, dtype=torch.float64)}, "one type"),
-        ({"v": torch.zeros(20, 2, 4, device="meta")}, "one type and device"),
-    ],
-)
-def test_mixed_types_and_devices_are_refused(change: dict[str, Tensor], words: str) -> None:
-    given = {name: torch.zeros(20, 2, 4) for name in "qkv"} | change
-    with pytest.raises(UserError, match=words):
-        attend(mask=l2(random_graph(20)), **given)
-
-
 def test_wrong_shapes_never_reach_the_kernels() -> None:
     csr = mask_of([[0], [1]]).to_csr()
     index = (csr.indptr, csr.indices, csr.indptr, csr.indices, None)

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch_geometric.data import Data
 
 from command import TINY, Command, write_csv
 from conftest import PROJECT
-from m3dphormer import __main__
+from m3dphormer import __main__, cli
 
 
 def test_an_experiment_that_is_not_there_is_told(command: Command) -> None:
@@ -157,11 +158,13 @@ def test_a_bad_graph_is_one_line_and_exit_2(command: Command, kind: str, words: 
         (["train", "digits", "--metric", "roc_auc"], "roc_auc needs two classes"),
         (["train", "digits", "--device", "potato"], "Device 'potato' is not available"),
         (["train", "digits", "--seeds", "0"], "'seeds' parameter must be an int of at least 1"),
-        (["train", "digits", "--minutes", "0"], "'minutes' parameter must be a float above 0"),
+        (["train", "digits", "--minutes", "0"], "must be a float in the range (0, inf). Got 0.0"),
         (["train", "digits", "--patience", "0"], "must be an int of at least 1 or None. Got 0"),
         (["train", "digits", "--seeds", "few"], "Invalid value for '--seeds'"),
         (["audit", "coar"], "Unknown dataset 'coar'. Did you mean cora?"),
         (["audit", "digits", "--clusters", "few"], "must be an int of at least 1 or 'auto'"),
+        (["audit", "digits", "--clusters", "²"], "must be an int of at least 1 or 'auto'"),
+        (["audit", "digits", "--clusters", "-1"], "must be an int of at least 1 or 'auto'"),
         (["audit", "digits", "--figure", "audit.txt"], "'audit.txt' must end in .png or .svg"),
         (["audit", "digits", "--nodes", "no/nodes.csv"], "No folder 'no' to write"),
         (["report", "nowhere"], "No run folder 'nowhere'; m3dphormer train makes one."),
@@ -187,6 +190,42 @@ def test_a_bad_command_is_one_line_and_exit_2(
     assert err.count("\n") == 1
     assert words in err
     assert list(Path.cwd().iterdir()) == []
+
+
+BEGINNINGS = {"reproduce": ["table3"], "bench": [], "compare": ["digits", "--models", "mlp"]}
+
+
+def numeric_options() -> list[tuple[str, str, str]]:
+    """Command, option and "int" or "float", of every option that takes a number."""
+    found = []
+    for command in cli.app.registered_commands:
+        assert command.callback is not None
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            taken, *told = get_args(hint) or (hint,)
+            kind = next((kind for kind in ("int", "float") if kind in str(taken)), None)
+            if kind is not None:
+                given = [text for one in told for text in (one.default, *(one.param_decls or ()))]
+                named = [text for text in given if str(text).startswith("--")]
+                found.append((command.callback.__name__, *(named or [f"--{name}"]), kind))
+    return found
+
+
+def test_the_numeric_options_are_found() -> None:
+    found = {(name, option) for name, option, _ in numeric_options()}
+    assert found >= {("train", "--checkpoint"), ("bench", "--seconds"), ("compare", "--tune")}
+
+
+@pytest.mark.parametrize(("name", "option", "kind"), numeric_options())
+def test_a_number_without_meaning_is_one_line_and_exit_2(
+    command: Command, name: str, option: str, kind: str
+) -> None:
+    for value in ["-1"] if kind == "int" else ["-3", "nan", "inf"]:
+        code, out, err = command(name, *BEGINNINGS.get(name, ["digits"]), option, value)
+        assert (code, out) == (2, "")
+        assert err.startswith("m3dphormer: The '")
+        assert f"Got {float(value) if kind == 'float' else value}." in err
+        assert err.count("\n") == 1
+        assert list(Path.cwd().iterdir()) == []
 
 
 def test_a_graph_without_edges_trains_with_a_notice(command: Command) -> None:

@@ -39,6 +39,8 @@ def test_a_good_graph_and_split_pass() -> None:
     [
         ({"y": Y[:0]}, "mine: the graph is empty"),
         ({"node_ids": ["a"]}, "mine: 1 node ids for 8 nodes"),
+        ({"node_ids": [1, "1", *"abcdef"]}, "mine: two ids read '1' as text; ids must differ"),
+        ({"node_ids": [*"abcdef", 2.5, "2.5"]}, "mine: two ids read '2.5' as text"),
         ({"x": np.ones(8)}, r"mine: features must be a table of nodes x columns. Got \(8,\)"),
         ({"x": np.ones((8, 0))}, r"mine: features must be a table .* Got \(8, 0\)"),
         ({"x": np.ones((7, 2))}, "mine: 7 feature rows for 8 labels"),
@@ -69,6 +71,13 @@ def test_labels_that_teach_nothing_are_told_in_one_line(y: np.ndarray, message: 
     with pytest.raises(UserError, match=message) as caught:
         check_labels("mine", y, ["cat", "dog"])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["1", 1], ["cat", "dog", "cat"]])
+def test_two_classes_of_one_name_are_told_in_one_line(names: list[Any]) -> None:
+    words = f"^mine: two classes have the label name '{names[-1]}'; names must differ.$"
+    with pytest.raises(UserError, match=words):
+        check_labels("mine", Y, names)
 
 
 def test_a_graph_without_edges_is_allowed_with_a_notice() -> None:

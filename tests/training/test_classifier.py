@@ -131,6 +131,19 @@ def test_a_clone_has_the_parameters_and_nothing_learned(fitted: NodeClassifier) 
     assert [name for name in vars(copy) if name.endswith("_")] == []
 
 
+def test_scalars_of_numpy_are_settings_like_those_of_python(data: Data, tmp_path: Path) -> None:
+    grid = {"hidden": np.int64(8), "dropout": np.float32(0.5), "bias": np.bool_(True)}
+    grid |= {"layers": np.uint8(2), "clusters": np.int32(4), "epochs": np.int16(3)}
+    clf = NodeClassifier(seed=np.int64(2), lr=np.float64(0.01), **grid)  # type: ignore[arg-type]
+    assert clone(clf).get_params() == clf.get_params()
+    assert clf.get_params()["hidden"] is grid["hidden"]
+    same = {name: value.item() for name, value in grid.items()}
+    fitted, plain = clone(clf).fit(data), NodeClassifier(seed=2, lr=0.01, **same).fit(data)
+    assert np.array_equal(fitted.predict_proba(data), plain.predict_proba(data))
+    fitted.save(tmp_path)
+    assert NodeClassifier.load(tmp_path).get_params() == plain.get_params()
+
+
 def test_a_pickled_classifier_predicts_the_same_bits(fitted: NodeClassifier, data: Data) -> None:
     copy = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(copy.predict_proba(data), fitted.predict_proba(data))
@@ -200,6 +213,10 @@ def test_an_unfitted_classifier_says_so(data: Data) -> None:
         ({"device": 3.5}, "Device 3.5 is not available"),
         ({"seed": -1}, "The 'seed' parameter must be an int of at least 0. Got -1."),
         ({"seed": "0"}, "The 'seed' parameter must be an int of at least 0. Got '0'."),
+        ({"seed": np.int64(-1)}, "The 'seed' parameter must be an int of at least 0. Got -1."),
+        ({"hidden": np.float64(8)}, "The 'hidden' parameter must be an int .* Got 8.0."),
+        ({"hidden": np.bool_(True)}, "The 'hidden' parameter must be an int .* Got True."),
+        ({"dropout": np.float32(1.5)}, r"The 'dropout' parameter must be a float .* Got 1.5."),
         ({"dropout": 1.5}, r"The 'dropout' parameter must be a float in .* Got 1.5."),
         (
             {"experts": []},

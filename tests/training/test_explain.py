@@ -86,6 +86,17 @@ def test_an_unknown_node_is_one_clear_line(fitted: NodeClassifier, data: Data) -
         fitted.explain(data, "x")
 
 
+@pytest.mark.parametrize("top", [-1, 0, "x", 1.5, True, np.int64(0)])
+def test_fewer_keys_than_one_are_refused(fitted: NodeClassifier, data: Data, top: object) -> None:
+    words = "The 'top' parameter must be an int of at least 1 or None. Got "
+    with pytest.raises(UserError, match=words):
+        fitted.explain(data, "n7", top=top)  # type: ignore[arg-type]
+
+
+def test_the_count_of_keys_may_be_a_scalar_of_numpy(fitted: NodeClassifier, data: Data) -> None:
+    assert fitted.explain(data, "n7", top=np.int64(2)).equals(fitted.explain(data, "n7", top=2))  # type: ignore[arg-type]
+
+
 def test_without_ids_a_node_is_its_position() -> None:
     data = random_graph()
     table = NodeClassifier(**SMALL).fit(data).explain(data, 0)

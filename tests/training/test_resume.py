@@ -325,8 +325,16 @@ def test_minutes_are_shared_among_the_seeds() -> None:
 
 
 def test_minutes_must_be_more_than_none() -> None:
-    with pytest.raises(UserError, match="'minutes' parameter must be a float above 0"):
+    with pytest.raises(
+        UserError, match=r"'minutes' parameter must be a float in the range \(0, inf\)"
+    ):
         m3d.train("hierarchy", minutes=-1)
+
+
+@pytest.mark.parametrize("seconds", [-3, math.nan, math.inf, "5"])
+def test_seconds_between_checkpoints_are_a_finite_number(seconds: Any) -> None:
+    with pytest.raises(UserError, match=r"'checkpoint' parameter must be .* range \[0, inf\)"):
+        m3d.train("hierarchy", checkpoint=seconds)
 
 
 def test_patience_counts_epochs_without_a_better_validation_score() -> None:

@@ -55,6 +55,14 @@ def test_a_run_folder_tells_the_whole_story() -> None:
     assert summary.std == statistics.stdev(summary.scores)
 
 
+def test_scalars_of_numpy_are_recorded_as_those_of_python() -> None:
+    settings = {**TINY, "hidden": np.int64(8), "dropout": np.float32(0.5), "bias": np.bool_(True)}
+    summary = m3d.train("hierarchy", seeds=np.int64(1), settings=settings)  # type: ignore[arg-type]
+    config = json.loads((Path(summary.run) / "config.json").read_text())
+    assert config["given"] == {**TINY, "dropout": 0.5, "bias": True}
+    assert config["seeds"] == 1
+
+
 def test_the_classifier_of_a_run_is_the_seed_with_the_best_validation() -> None:
     summary = m3d.train("hierarchy", seeds=2, settings=TINY)
     best = int(np.argmax(summary.validation))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from m3dphormer.errors import UserError
@@ -12,6 +13,15 @@ def test_settings_are_sorted_into_model_and_training() -> None:
     model, training = resolve("m3dphormer", {"hidden": 32, "lr": 1, "experts": ["l2"]})
     assert (model.hidden, training.lr) == (32, 1.0)
     assert isinstance(training.lr, float)
+
+
+def test_scalars_of_numpy_are_taken_and_kept_as_those_of_python() -> None:
+    given = {"hidden": np.int64(32), "lr": np.float32(0.5), "patience": np.uint8(3)}
+    given |= {"dropout": np.int8(0), "bias": np.bool_(False), "experts": np.array(["l2"]).tolist()}
+    model, training = resolve("m3dphormer", given)
+    kept = (model.hidden, model.dropout, model.bias, training.lr, training.patience)
+    assert kept == (32, 0.0, False, 0.5, 3)
+    assert [type(value) for value in kept] == [int, float, bool, float, int]
 
 
 def test_values_on_the_command_line_are_read_as_toml_or_text() -> None:
@@ -48,6 +58,8 @@ def test_a_recipe_is_a_toml_file(tmp_path: Path) -> None:
         ({"lrr": 1}, "Unknown setting of m3dphormer 'lrr'. Did you mean lr"),
         ({"epochs": 0}, "'epochs' parameter must be an int of at least 1. Got 0"),
         ({"lr": -1.0}, r"'lr' parameter must be a float in the range \[0, 10\). Got -1.0"),
+        ({"lr": np.float64("nan")}, "'lr' parameter must be a float .* Got nan"),
+        ({"epochs": np.float64(3)}, "'epochs' parameter must be an int of at least 1. Got 3.0"),
         ({"lr": "fast"}, "'lr' parameter must be a float"),
         ({"weight_decay": True}, "'weight_decay' parameter must be a float"),
     ],

@@ -163,7 +163,7 @@ def test_settings_that_diverge_are_pruned_and_never_the_best(
     [
         ({"trials": 0}, "'trials' parameter must be an int of at least 1"),
         ({"splits": 0}, "'splits' parameter"),
-        ({"minutes": 0.0}, "'minutes' parameter must be a float above 0"),
+        ({"minutes": 0.0}, r"'minutes' parameter must be a float in the range \(0, inf\)"),
         ({"model": "gnc"}, "Unknown model"),
         ({"settings": {"clusters": 5000}}, "5000"),
         ({"metric": "roc_auc"}, "roc_auc needs two classes"),

@@ -18,7 +18,6 @@ from m3dphormer.attention.dropout import Dropout
 from m3dphormer.attention.order import index_of
 from m3dphormer.attention.scores import AdditiveScores, DotScores, Scores
 from m3dphormer.attention.slabs import LISTED, in_slabs
-from m3dphormer.errors import UserError
 from m3dphormer.masks import Mask
 
 
@@ -26,12 +25,6 @@ def fused(scores: Scores, v: Tensor, mask: Mask, dropout: Dropout | None) -> Ten
     """Attention over the mask's pairs, [T, H, d_h]; holds nothing of the size of the mask."""
     assert isinstance(scores, DotScores | AdditiveScores)
     pair = (scores.q, scores.k) if isinstance(scores, DotScores) else (scores.a, scores.b)
-    for tensor in pair:
-        if tensor.dtype != v.dtype or tensor.device != v.device:
-            raise UserError(
-                f"Scores and values must have one type and device. Got {tensor.dtype} on "
-                f"{tensor.device} and {v.dtype} on {v.device}."
-            )
     known = v.dtype in (torch.float32, torch.float64) and v.device.type == "cpu"
     if known and isinstance(scores, DotScores) and serves(scores, v, mask, dropout):
         return complete(scores, v, mask)

@@ -56,7 +56,7 @@ def audit(
     check_writable(nodes, (".csv",))
     data = load_for_audit(dataset, root)
     found = audit_graph(
-        data, clusters=int(clusters) if clusters.isdigit() else clusters, all_labels=all_labels
+        data, clusters=int(clusters) if clusters.isdecimal() else clusters, all_labels=all_labels
     )
     if figure is not None:
         audit_figure(found.as_dict()).savefig(figure, dpi=150)

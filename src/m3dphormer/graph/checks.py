@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -23,6 +24,9 @@ def check_graph(
         raise UserError(f"{name}: the graph is empty; give at least two labelled nodes.")
     if node_ids is not None and len(node_ids) != n:
         raise UserError(f"{name}: {len(node_ids)} node ids for {n} nodes; give one id a node.")
+    twice = _twice(map(str, () if node_ids is None else node_ids))
+    if twice is not None:  # 7 of a frame is "7" of a csv file
+        raise UserError(f"{name}: two ids read {twice!r} as text; ids must differ there too.")
     if x is not None:
         _check_features(name, x, n)
     _check_edges(name, edges, n)
@@ -59,7 +63,10 @@ def _check_edges(name: str, edges: np.ndarray, n: int) -> None:
 
 
 def check_labels(name: str, y: np.ndarray, label_names: Sequence[str]) -> None:
-    """Refuse labels that nothing can be learned from."""
+    """Refuse labels that nothing can be learned from, and names that two classes have."""
+    twice = _twice(map(str, label_names))
+    if twice is not None:
+        raise UserError(f"{name}: two classes have the label name {twice!r}; names must differ.")
     classes = np.unique(y[y >= 0])
     if len(classes) == 0:
         raise UserError(f"{name}: no node has a label; label at least two classes.")
@@ -100,3 +107,8 @@ def check_split(
                 f"{name}: class {str(label_names[missing[0]])!r} has no training node in the given "
                 "split; move one there, or leave the split out for a stratified one."
             )
+
+
+def _twice(texts: Iterable[str]) -> str | None:
+    """The first text that is there more than once."""
+    return next((text for text, count in Counter(texts).items() if count > 1), None)

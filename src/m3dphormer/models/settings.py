@@ -8,9 +8,12 @@ it stand the values that a search tries.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
 
 from m3dphormer.errors import UserError, unknown
 
@@ -24,11 +27,25 @@ class Rule:
     words: str
     holds: Callable[[Any], bool]
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value of the parameter ``name`` that does not hold."""
+    def check(self, name: str, value: Any) -> Any:
+        """The parameter ``name`` in plain Python; a value that does not hold is refused."""
+        value = plain(value)
         if not self.holds(value):
             shown = list(value) if isinstance(value, tuple) else value
             raise UserError(f"The {name!r} parameter must be {self.words}. Got {shown!r}.")
+        return value
+
+
+def plain(value: Any) -> Any:
+    """A scalar of numpy, as grids and tables hand them in, as Python's own: what JSON can take."""
+    if isinstance(value, list | tuple):
+        return type(value)(plain(one) for one in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_settings(settings: Mapping[str, object] | None) -> dict[str, Any]:
+    """All settings in plain Python."""
+    return {name: plain(value) for name, value in (settings or {}).items()}
 
 
 def at_least(low: int) -> Rule:
@@ -37,14 +54,15 @@ def at_least(low: int) -> Rule:
 
 
 def between(low: float, high: float) -> Rule:
-    """A float in [low, high)."""
+    """A float in [low, high); a ``high`` of infinity leaves out that alone."""
     words = f"a float in the range [{low:g}, {high:g})"
     return Rule(words, lambda v: (_is_int(v) or isinstance(v, float)) and low <= v < high)
 
 
 def positive() -> Rule:
-    """A number above 0."""
-    return Rule("a float above 0", lambda v: (_is_int(v) or isinstance(v, float)) and v > 0)
+    """A float in (0, inf)."""
+    finite = between(0, math.inf)
+    return Rule("a float in the range (0, inf)", lambda v: finite.holds(v) and v > 0)
 
 
 def one_of(*choices: str) -> Rule:
@@ -60,6 +78,11 @@ def flag() -> Rule:
 def either(first: Rule, second: Rule) -> Rule:
     """What satisfies one of two rules."""
     return Rule(f"{first.words} or {second.words}", lambda v: first.holds(v) or second.holds(v))
+
+
+def nothing() -> Rule:
+    """None: no such limit."""
+    return Rule("None", lambda v: v is None)
 
 
 def word(text: str) -> Rule:
@@ -102,7 +125,7 @@ def make_config(config_type: type[C], settings: Mapping[str, object]) -> C:
     for name, value in settings.items():
         if name not in fields:
             raise unknown("setting", name, fields)
-        given: Any = tuple(value) if isinstance(value, list) else value
+        given: Any = plain(tuple(value) if isinstance(value, list) else value)
         rule: Rule | None = fields[name].metadata.get("rule")
         if rule is not None:
             rule.check(name, given)

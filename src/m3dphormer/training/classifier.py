@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, from_data
 from m3dphormer.models import Model, model_type
-from m3dphormer.models.settings import at_least
+from m3dphormer.models.settings import at_least, either, nothing, plain, plain_settings
 from m3dphormer.training import explain, memory
 from m3dphormer.training.files import read_json
 from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, score
@@ -94,20 +94,20 @@ class NodeClassifier:
             seconds: Stop after so much training time.
         """
         model_config, train_config = resolve(self.model, self.settings)
-        at_least(0).check("seed", self.seed)
+        seed = at_least(0).check("seed", self.seed)
         device = find_device(self.device)
         data = from_data(data).to(device)
         metric = check_metric(self.metric or data.metric, class_count(data))
         own_chance = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
         with own_chance, telling_of_no_room(f"{self.model} on {data.name}"):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(seed)
             network = model_type(self.model)(data.num_features, class_count(data), model_config)
             network = network.to(device)
             cluster = network.partition(data)
             if cluster is not None:
                 data.cluster = cluster
             graph = network.prepare(data)
-            title = f"{data.name}, seed {self.seed}"
+            title = f"{data.name}, seed {seed}"
             with progress(title, train_config.epochs, self.verbose) as show:
 
                 def both(epoch: Epoch) -> None:
@@ -166,6 +166,7 @@ class NodeClassifier:
             One row a key: layer (from 1), expert, kind (node, cluster, class or virtual), key (an
             id, a cluster's number, a class), weight (the mean over the heads), head_1, ...
         """
+        top = either(at_least(1), nothing()).check("top", top)
         data = from_data(data, labels=False)
         graph = self._graph(data)
         ids = node_ids(data)
@@ -192,10 +193,9 @@ class NodeClassifier:
 
     def save(self, folder: str | Path) -> None:
         """Write the classifier to a folder."""
-        parameters = {"model": self.model, "seed": self.seed, "metric": self.metric}
-        memory.save(
-            Path(folder), {**parameters, "settings": self.settings}, self._fitted(), self.model_
-        )
+        parameters = {"model": self.model, "seed": plain(self.seed), "metric": self.metric}
+        settings = plain_settings(self.settings)
+        memory.save(Path(folder), {**parameters, "settings": settings}, self._fitted(), self.model_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> NodeClassifier:

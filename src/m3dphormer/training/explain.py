@@ -16,7 +16,7 @@ KINDS = {"nodes": "node", "clusters": "cluster", "classes": "class", "virtual": 
 
 def position(name: str, ids: Sequence[object], node: object) -> int:
     """Where a node stands, by its id."""
-    found = np.flatnonzero(as_text(name, ids) == str(node))
+    found = np.flatnonzero(as_text(ids) == str(node))
     if not len(found):
         raise UserError(f"{name} has no node {node!r}; its first is {ids[0]!r}.")
     return int(found[0])

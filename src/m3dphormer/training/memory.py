@@ -79,7 +79,7 @@ class Memory:
             val=val,
             test=test,
             labels=np.where(train, data.y.cpu().numpy(), -1),
-            node_ids=as_text(data.name, data.node_ids) if "node_ids" in data else None,
+            node_ids=as_text(data.node_ids) if "node_ids" in data else None,
             cluster=None if cluster is None else cluster.cpu().numpy(),
             centroids=centroids,
             states={role: state.cpu().numpy() for role, state in states.items()},
@@ -117,7 +117,7 @@ class Memory:
     def _old(self, data: Data, values: np.ndarray) -> np.ndarray:
         """What was remembered of each node, [N]; -1 for a new one."""
         if self.node_ids is not None and "node_ids" in data:
-            return by_id(as_text(data.name, data.node_ids), self.node_ids, values)
+            return by_id(as_text(data.node_ids), self.node_ids, values)
         if data.graph_hash == self.graph_hash:
             return values
         return np.full(data.num_nodes, -1)

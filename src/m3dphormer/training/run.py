@@ -25,7 +25,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import check_seeds, class_count, load
-from m3dphormer.models.settings import at_least, positive
+from m3dphormer.models.settings import at_least, between, plain_settings, positive
 from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
 from m3dphormer.training.classifier import NodeClassifier
@@ -98,23 +98,26 @@ def train(
         checkpoint: Seconds of training between two checkpoints.
         force: Start even where the forecast says that memory will not suffice.
     """
+    if seeds is not None:
+        seeds = at_least(1).check("seeds", seeds)
+    if minutes is not None:
+        positive().check("minutes", minutes)
+    between(0, math.inf).check("checkpoint", checkpoint)
     found = find_recipe(recipe, model, dataset)
+    settings = plain_settings(settings)
     if not resume:
-        resolve(model, {**found.settings, **(settings or {})})  # told before a download
+        resolve(model, {**found.settings, **settings})  # told before a download
     first = load(dataset, root=root)
     begun = find_run(out, model, first.graph_hash) if resume else None
     given = {} if begun is None else begun.record["given"]
     if begun is None or recipe is not None:
         given = {**given, **found.settings}
-    settings = {**given, **(settings or {})}
+    settings = {**given, **settings}
     if begun is not None:
         seeds = begun.record["seeds"] if seeds is None else seeds
         metric = metric or begun.record["metric"]
     seeds = 5 if seeds is None else seeds
-    at_least(1).check("seeds", seeds)
     check_seeds(first, seeds)
-    if minutes is not None:
-        positive().check("minutes", minutes)
     configs = resolve(model, settings)
     metric = check_metric(metric or first.metric, class_count(first))
     if not force and device == "cpu":

@@ -12,11 +12,11 @@ from typing import Any
 from m3dphormer.errors import UserError, unknown
 from m3dphormer.models import ModelConfig, model_type
 from m3dphormer.models.settings import (
-    Rule,
     at_least,
     between,
     either,
     make_config,
+    nothing,
     one_of,
     setting,
     setting_names,
@@ -42,7 +42,7 @@ class TrainConfig:
     epochs: int = setting(200, at_least(1))
     schedule: str = setting("constant", one_of("constant", "cosine"))
     average: float = setting(0.0, between(0, 1))
-    patience: int | None = setting(None, either(at_least(1), Rule("None", lambda v: v is None)))
+    patience: int | None = setting(None, either(at_least(1), nothing()))
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 1."""

@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
 from m3dphormer.graph import class_count, content_hash, load
-from m3dphormer.models.settings import at_least, positive
+from m3dphormer.models.settings import at_least, plain_settings, positive
 from m3dphormer.training.classifier import NodeClassifier, find_device
 from m3dphormer.training.forecast import check_fits
 from m3dphormer.training.loop import Epoch
@@ -71,19 +71,20 @@ def tune(
         verbose: Show a progress bar for each training when stderr is a terminal.
         watch: Called with every trial that ended in this process.
     """
-    for name, number in (("trials", trials), ("splits", splits)):
-        at_least(1).check(name, number)
+    trials = at_least(1).check("trials", trials)
+    splits = at_least(1).check("splits", splits)
     if minutes is not None:
         positive().check("minutes", minutes)
     find_device(device)
-    config, training = resolve(model, settings or {})
+    settings = plain_settings(settings)
+    config, training = resolve(model, settings)
     first = load(dataset, root=root)
     metric = check_metric(metric or first.metric, class_count(first))
     if device == "cpu":
         check_fits(model, config, first)
     runs = tuning_runs(first, splits)
     graphs = {split: load(dataset, root=root, split=split) for split, _ in runs}
-    fixed = {**(settings or {}), "epochs": training.epochs}
+    fixed = {**settings, "epochs": training.epochs}
     space = search_space(model, first, fixed)
     recipe = find_recipe(None, model, dataset)
     starts: dict[str, Mapping[str, Any]] = {DEFAULTS: {}}

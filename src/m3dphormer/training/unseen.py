@@ -8,16 +8,10 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import pairwise_distances_argmin
 
-from m3dphormer.errors import UserError
 
-
-def as_text(name: str, ids: Iterable[object]) -> np.ndarray:
+def as_text(ids: Iterable[object]) -> np.ndarray:
     """Ids as they are stored and compared, [N]: 7 of a frame is "7" of a csv file."""
-    text = np.array([str(value) for value in ids])
-    if len(np.unique(text)) < len(text):
-        twice = pd.Series(text)[pd.Series(text).duplicated()].iloc[0]
-        raise UserError(f"{name}: two ids read {twice!r} as text; ids must differ there too.")
-    return text
+    return np.array([str(value) for value in ids])
 
 
 def by_id(ids: np.ndarray, old_ids: np.ndarray, old: np.ndarray) -> np.ndarray:

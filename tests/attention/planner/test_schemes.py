@@ -83,14 +83,17 @@ def test_a_tensor_is_fresh_where_glibc_asks_the_system() -> None:
     assert Work().writes(31 * 2**20, 2).warm == 62 * 2**20
 
 
-def test_dropout_of_a_small_dense_attention_leaves_holes_in_the_heap() -> None:
+def test_what_a_dense_attention_frees_leaves_holes_in_the_heap() -> None:
     data = random_graph(200, degree=12)
 
     def holes(rows: int, dropout: bool) -> float:
+        """In score matrices."""
         mask = masks.g1(data).widen(masks.Layout(nodes=200, virtual=rows - 200))
         works = scheme_works("dense", mask, Shape(HEADS, WIDTH, False, dropout))
-        return sum(work.holes for work in works)
+        return sum(work.holes for work in works) / (4 * HEADS * rows**2)
 
-    assert holes(200, True) > 0
-    assert holes(200, False) == 0
-    assert holes(2000, True) == 0  # the hashes are 64 MB, the system's
+    assert holes(300, False) == 1  # the scores
+    assert holes(300, True) > 2  # the hashes, too
+    assert holes(2000, True) == 2  # the hashes are 64 MB, the system's; the weights not filled in
+    assert holes(2000, False) == 1
+    assert holes(2100, True) == holes(2100, False) == 0  # 35 MB

@@ -88,6 +88,12 @@ def test_an_unknown_variant_is_told_before_anything_is_trained(run: Any) -> None
     assert run.trained == []
 
 
+def test_no_seeds_are_told_though_the_csv_has_rows(run: Any) -> None:
+    run(variants=["full"], seeds=1)
+    with pytest.raises(UserError, match=r"'seeds' parameter must be an int of at least 1. Got 0."):
+        run(variants=["full"], seeds=0)
+
+
 def test_the_papers_order_is_asked_for_where_its_gap_is_clear() -> None:
     means = {"full": 90.0, "w/o local": 80.0, "w/o global": 91.0, "+ FFN": 90.5, "local GCN": 1.0}
     rows = pd.DataFrame(

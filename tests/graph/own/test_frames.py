@@ -178,6 +178,7 @@ def test_no_edges_are_allowed_with_a_notice() -> None:
         (nodes().drop(columns="label"), edges(), ["'label' is missing", "'id', 'age', 'size'"]),
         (nodes(id=list("abcdebghij")), edges(), ["nodes row 5", "id 'b'", "row 1"]),
         (nodes(id=[*"abcdefghi", None]), edges(), ["nodes row 9", "id is missing"]),
+        (nodes(id=[1, "1", *"cdefghij"]), edges((1, "c")), ["two ids read '1' as text"]),
         (nodes(id=[[i] for i in range(10)]), edges(), ["ids must be hashable"]),
         (nodes(split=["dev"] * 10), edges(), ["nodes row 0", "split 'dev'", "train, val or test"]),
         (nodes(split=1), edges(), ["nodes row 0", "split 1", "train, val or test"]),

@@ -118,6 +118,8 @@ def test_a_data_without_features_gets_encodings() -> None:
         (own(y=torch.tensor([1])), "10 feature rows for 1 labels"),
         (own(edge_index=torch.tensor([[0], [N]])), "edges name nodes that do not exist"),
         (own(train_mask=TRAIN), "the split has no val mask"),
+        (own(node_ids=[1, "1", *"abcdefgh"]), "data: two ids read '1' as text"),
+        (own(label_names=["a", "a"]), "data: two classes have the label name 'a'"),
         (HeteroData(), "The 'data' parameter must be one graph, .*Data. Got HeteroData"),
         (Batch.from_data_list([own(), own()]), "must be one graph, .* Got a batch of graphs"),
         (own(batch=torch.arange(N) // 5), "must be one graph, .* Got a batch of graphs"),

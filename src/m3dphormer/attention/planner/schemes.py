@@ -81,10 +81,13 @@ def dense_work(cut: Cut, shape: Shape, *, wide: bool = False) -> Work:
         .holds(cut.area, kept=(2 if wide else 1) * masked, forward=2 * masked)
         .writes(matrix, (12 if cut.full else 20) + 3 * shape.additive + 3 * filled)
     )
+    # Masked scores lie beside the scores: in the room of both the next scores find a place.
     if not shape.dropped:
-        return work
+        return work.leaves(matrix, matrix)
     hashes = HASHED * entries
     work = work.holds(hashes, forward=HASH_HELD * entries).writes(hashes, HASH_WRITTEN / HASHED)
+    if hashes >= FRESH_FROM:
+        return work.leaves(matrix, (1 + filled) * matrix)  # the weights before they are filled in
     # Weights in float64 are as long as a hash, and fit into none of its holes either.
     return work.leaves(hashes, work.heap.forward - work.heap.kept + wide * matrix)
 

@@ -13,6 +13,7 @@ import pandas as pd
 from m3dphormer.errors import unknown
 from m3dphormer.experiments.ablations.variants import VARIANTS
 from m3dphormer.experiments.provenance import provenance
+from m3dphormer.models.settings import at_least, plain_settings
 from m3dphormer.training import Summary, train
 from m3dphormer.training.recipes import find_recipe
 
@@ -46,6 +47,7 @@ def run_ablations(
         settings: Settings that replace some of the recipes'.
         watch: Told about every finished cell.
     """
+    at_least(1).check("seeds", seeds)
     for name in variants:
         if name not in VARIANTS:
             raise unknown("variant", name, VARIANTS)
@@ -54,7 +56,7 @@ def run_ablations(
         for variant in variants:
             given = {
                 **find_recipe(None, MODEL, dataset).settings,
-                **(settings or {}),
+                **plain_settings(settings),
                 **VARIANTS[variant],
             }
             said = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pandas as pd
 
 from m3dphormer.errors import UserError, unknown
 from m3dphormer.experiments.bench import cases
-from m3dphormer.models.settings import at_least
+from m3dphormer.models.settings import at_least, between
 
 PARTS = ("attention", "epochs", "memory", "growth")
 THREADS, HEAPS = (1, 2), tuple(cases.HEAPS)
@@ -53,6 +54,7 @@ def run_bench(
             raise unknown("heap of the benchmark", heap, HEAPS)
     for number in threads:
         at_least(1).check("threads", number)
+    between(0, math.inf).check("seconds", seconds)
     settings = [{"heap": heap, "threads": number} for heap in heaps for number in threads]
     rows: list[Task] = []
     for task in _tasks(graphs, parts, settings, seconds):

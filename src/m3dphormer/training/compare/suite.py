@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from m3dphormer.errors import UserError, notice
 from m3dphormer.graph import check_seeds, class_count, content_hash, load
 from m3dphormer.models import model_type
-from m3dphormer.models.settings import at_least
+from m3dphormer.models.settings import at_least, plain_settings
 from m3dphormer.training.compare.runs import ORIGIN, Row, Runs, settings_text
 from m3dphormer.training.compare.verdict import Comparison, verdict
 from m3dphormer.training.files import write_json
@@ -62,11 +62,11 @@ def compare(
         origin: Where the numbers come from, a cell for each of ``runs.ORIGIN``.
         watch: Told about every run.
     """
-    at_least(1).check("seeds", seeds)
-    at_least(0).check("trials", trials)
+    seeds = at_least(1).check("seeds", seeds)
+    trials = at_least(0).check("trials", trials)
     if not models:
         raise UserError("There is no model to compare; name some, or take all.")
-    given = dict(settings or {})
+    given = plain_settings(settings)
     plans = [_plan(dataset, model, given) for model in dict.fromkeys(models)]
     data = load(dataset, root=root)
     check_seeds(data, seeds)
