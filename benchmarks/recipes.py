@@ -28,6 +28,7 @@ from m3dphormer.training.tuned import DEFAULTS, Tuned
 
 TARGET = Path(__file__).resolve().parent.parent / "results" / "tune" / "budget"
 OURS = "m3dphormer"
+BUDGET = ("trials", "splits", "further", "patience", "minutes")  # the same for every model
 
 
 def main() -> None:
@@ -45,6 +46,7 @@ def main() -> None:
     given = parser.parse_args()
     origin = provenance()  # before the first recipe changes the checkout
     models = given.models.split(",") if given.models else m3d.list_models()
+    budget = " ".join(f"--{name} {vars(given)[name]:g}" for name in BUDGET)
     for model in (name for name in models if name != OURS):
         epochs = find_recipe(None, model, given.dataset).settings.get("epochs", 200)
         began = time.perf_counter()
@@ -64,7 +66,8 @@ def main() -> None:
         again = run_off(given.dataset, tuned, last, given.further, given.root)
         taken = max(again, key=lambda trial: again[trial]) if again else last[0].number
         adopt(tuned, taken, again)
-        record(tuned, again, given.patience, origin)
+        command = f"python benchmarks/recipes.py {tuned.dataset} --models {model} {budget}"
+        record(tuned, again, {"command": command, **origin})
         print(
             f"{given.dataset}, {model}: {tuned.best.validation:.2f} by trial {tuned.best.number},"
             f" trial {taken} taken, {time.perf_counter() - began:.0f} s",
@@ -116,9 +119,7 @@ def adopt(tuned: Tuned, taken: int, again: Mapping[int, float]) -> None:
     write_recipe(shipped_path(tuned.model, tuned.dataset), settings, comments)
 
 
-def record(
-    tuned: Tuned, again: Mapping[int, float], patience: int, origin: Mapping[str, str]
-) -> None:
+def record(tuned: Tuned, again: Mapping[int, float], origin: Mapping[str, str]) -> None:
     """A row for each trial, in place of those of an earlier search."""
     rows = pd.DataFrame(
         {
@@ -132,8 +133,6 @@ def record(
             "splits": " ".join(map(str, tuned.splits)),
             "seconds": round(trial.seconds, 1),
             "settings": json.dumps(trial.settings, sort_keys=True),
-            "command": f"python benchmarks/recipes.py {tuned.dataset} --models {tuned.model} "
-            f"--trials {len(tuned.trials)} --splits {len(tuned.splits)} --patience {patience}",
             **origin,
         }
         for trial in tuned.trials
