@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -46,8 +47,9 @@ def test_our_engine_has_the_gradients_of_pyg() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_dropout_acts_in_training_alone() -> None:
-    model, data = made()
-    graph = model.prepare(data)
-    assert not torch.allclose(model.train()(graph), model(graph))
-    assert torch.equal(model.eval()(graph), model(graph))
+def test_weights_start_xavier_normal_with_gain() -> None:
+    torch.manual_seed(0)
+    model: Any = create_model("fagcn", random_graph(features=50), hidden=300, layers=1)
+    wide, gate = model.input.weight, model.layers[0].public.att_l.weight
+    assert wide.std().item() == pytest.approx(1.414 * math.sqrt(2 / 350), rel=0.05)
+    assert gate.std().item() == pytest.approx(1.414 * math.sqrt(2 / 601), rel=0.15)

@@ -81,8 +81,11 @@ def restated(
         every.append(gates)
         parts = [gates.sum(0), load]
         balances.append(sum(x.var() / x.mean() ** 2 for x in parts))
-    last = model.last.public
-    logits = a @ (h @ last.lin.weight.T) + last.bias
+    if config.head == "linear":
+        logits = h @ model.last.weight.T + model.last.bias
+    else:
+        last = model.last.public
+        logits = a @ (h @ last.lin.weight.T) + last.bias
     return logits, torch.stack(every), torch.stack(balances).mean()
 
 
@@ -91,6 +94,7 @@ SHAPES = [
     {"reduce": "sum", "norm": "none"},
     {"experts": 3, "k": 1, "one_hop": 3, "norm": "none"},
     {"experts": 5, "k": 5, "one_hop": 0},
+    {"head": "linear"},
 ]
 
 

@@ -41,12 +41,3 @@ def test_gamma_alone_is_not_decayed() -> None:
     decay = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
     assert decay.pop(id(model.gamma)) == 0
     assert decay == {id(p): 0.1 for p in model.network.parameters()}
-
-
-@pytest.mark.parametrize("setting", ["dropout", "hop_dropout"])
-def test_each_dropout_acts_in_training_alone(setting: str) -> None:
-    data = random_graph()
-    model = create_model("gprgnn", data, **{"dropout": 0.0, "hop_dropout": 0.0, setting: 0.5})
-    graph = model.prepare(data)
-    assert not torch.allclose(model.train()(graph), model(graph))
-    assert torch.equal(model.eval()(graph), model(graph))

@@ -95,3 +95,12 @@ def test_encodings_of_a_graph_too_small_for_them_are_zeros() -> None:
     assert encoding.shape == (N, 40)
     assert not encoding[:, N:].any()
     assert torch.isfinite(model(model.prepare(data))).all()
+
+
+def test_weights_start_small_and_biases_at_zero() -> None:
+    torch.manual_seed(0)
+    model = create_model("nagphormer", random_graph(N), hidden=64, layers=4)
+    for part in model.modules():
+        if isinstance(part, torch.nn.Linear) and part.weight.numel() > 1000:
+            assert part.weight.std().item() == pytest.approx(0.02 / 2, rel=0.1)
+            assert part.bias is None or not part.bias.any()

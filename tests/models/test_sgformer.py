@@ -29,11 +29,11 @@ def model_and_graph(**settings: Any) -> tuple[SGFormer, Data]:
     return away_from_the_start(model), data
 
 
-def restated(model: SGFormer, data: Data) -> Tensor:
+def restated(model: SGFormer, data: Data, plain: bool = False) -> Tensor:
     """All N x N weights of every head."""
     branch = model.attention_branch
-    h = branch.input_norm(branch.input(data.x)).relu()
-    q, k, v = branch.query(h), branch.key(h), branch.value(h)
+    h = branch.input(data.x).relu() if plain else branch.input_norm(branch.input(data.x)).relu()
+    q, k, v = branch.query(h), branch.key(h), h.repeat(1, HEADS) if plain else branch.value(h)
     q, k = q / q.pow(2).sum().sqrt(), k / k.pow(2).sum().sqrt()
     heads = []
     for head in range(HEADS):
@@ -41,8 +41,10 @@ def restated(model: SGFormer, data: Data) -> Tensor:
         weights = torch.eye(N) + q[:, at] @ k[:, at].T / N
         degree = 1 + (q[:, at] @ k[:, at].T).sum(1) / N
         heads.append(weights / degree[:, None] @ v[:, at])
-    z = RESIDUAL * sum(heads) / HEADS + (1 - RESIDUAL) * h
-    return model.classifier(ALPHA * gcn(model.gcn, data) + (1 - ALPHA) * branch.norm(z))
+    z = sum(heads) / HEADS
+    if not plain:
+        z = branch.norm(RESIDUAL * z + (1 - RESIDUAL) * h)
+    return model.classifier(ALPHA * gcn(model.gcn, data) + (1 - ALPHA) * z)
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -51,6 +53,11 @@ def restated(model: SGFormer, data: Data) -> Tensor:
 def test_the_network_is_the_formula(engine: str, norm: str, residual: bool) -> None:
     model, data = model_and_graph(norm=norm, engine=engine, gcn_residual=residual)
     torch.testing.assert_close(model(model.prepare(data)), restated(model, data))
+
+
+def test_plain_attention_has_no_norm_no_projected_value_and_no_residual() -> None:
+    model, data = model_and_graph(attention="plain")
+    torch.testing.assert_close(model(model.prepare(data)), restated(model, data, plain=True))
 
 
 def test_the_branches_have_their_own_weight_decays() -> None:

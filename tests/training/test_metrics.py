@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphs import random_graph
 from m3dphormer.errors import UserError
 from m3dphormer.training.metrics import METRICS, check_metric
 
@@ -34,4 +35,14 @@ def test_roc_auc_with_one_class_is_no_better_than_chance() -> None:
 )
 def test_metrics_that_do_not_fit_are_refused(metric: str, classes: int, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        check_metric(metric, classes)
+        check_metric(metric, random_graph(classes=classes))
+
+
+@pytest.mark.parametrize(("part", "words"), [("val", "validation"), ("test", "test")])
+def test_roc_auc_is_refused_where_a_part_has_one_class(part: str, words: str) -> None:
+    data = random_graph(classes=2)
+    assert check_metric("roc_auc", data) == "roc_auc"
+    data[f"{part}_mask"] &= data.y == 0
+    with pytest.raises(UserError, match=f"the {words} nodes of random are all of one. Take acc"):
+        check_metric("roc_auc", data)
+    assert check_metric("accuracy", data) == "accuracy"

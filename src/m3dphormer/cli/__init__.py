@@ -44,7 +44,8 @@ def main() -> None:
                 raise
             fail(f"{error.filename}: {error.strerror}; choose another place.", 2)
         except UsageError as error:
-            fail(f"{error.format_message()} See m3dphormer --help.", 2)  # type: ignore[attr-defined]
+            said = error.format_message()  # type: ignore[attr-defined]
+            fail(f"{said}{'' if said[-1] in '.?' else '.'} See m3dphormer --help.", 2)
     if code == INTERRUPTED:
         fail("interrupted", INTERRUPTED)
     sys.exit(code or 0)

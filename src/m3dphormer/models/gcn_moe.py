@@ -5,8 +5,8 @@ noisy top-k of Shazeer et al. (2017), and an extra loss asks that the experts be
 
     h' = ReLU(mean_i or sum_i  gate_i(h) norm_i(A^hops_i h W_i)),  A = D^-1/2 (A + I) D^-1/2
 
-The last layer is a single convolution, as in the authors' network for nodes; that one has a bias in
-place of the norm, their network for graphs a BatchNorm. Both are here.
+The authors' network for nodes ends in a single convolution and has a bias in place of the norm;
+their network for graphs ends in a linear layer and has a BatchNorm. Both are here.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class GCNMoEConfig(ModelConfig):
     """Settings of GCN-MoE.
 
     Args:
-        layers: All convolutions, the last one without experts.
+        layers: The last one without experts.
         experts: How many a layer has.
         one_hop: How many of them see one hop; the others see two.
         k: How many a node takes.
         coef: Weight of the loss of balance.
         reduce: "mean" over all experts, so that k < experts shrinks what comes out, or "sum".
         norm: "batch" in every expert, or "none": a bias in its place.
+        head: What the last layer is, a convolution ("gcn") or "linear".
     """
 
     layers: int = setting(2, at_least(2), search=(2, 3, 4))
@@ -49,6 +50,7 @@ class GCNMoEConfig(ModelConfig):
     coef: float = setting(1.0, between(0, 1000))
     reduce: str = setting("mean", one_of("mean", "sum"))
     norm: str = setting("batch", one_of("batch", "none"))
+    head: str = setting("gcn", one_of("gcn", "linear"), search=("gcn", "linear"))
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("one_hop", self.one_hop)):
@@ -118,7 +120,7 @@ class Layer(nn.Module):
 
 @register_model("gcn-moe")
 class GCNMoE(Model):
-    """Layers of experts and a convolution that gives the logits."""
+    """Layers of experts, and one that gives the logits."""
 
     config_type = GCNMoEConfig
 
@@ -127,7 +129,7 @@ class GCNMoE(Model):
         self.config = config
         widths = [features, *[config.hidden] * (config.layers - 2)]
         self.layers = nn.ModuleList(Layer(width, config) for width in widths)
-        self.last = GCNLayer(config.hidden, classes)
+        self.last = (GCNLayer if config.head == "gcn" else nn.Linear)(config.hidden, classes)
         far = config.experts - config.one_hop
         self.gate_names = tuple(
             f"{hops}hop_{i + 1}"
@@ -149,7 +151,8 @@ class GCNMoE(Model):
             h = dropout(out, self.config.dropout, self.training)
             gates.append(gate)
             balances.append(balance)
-        return self.last(h, around), torch.stack(gates), torch.stack(balances).mean()
+        logits = self.last(h, around) if self.config.head == "gcn" else self.last(h)
+        return logits, torch.stack(gates), torch.stack(balances).mean()
 
     def forward(self, graph: ConvGraph) -> Tensor:
         """Logits of the nodes, [N, C]."""

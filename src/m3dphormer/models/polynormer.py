@@ -47,7 +47,7 @@ class PolynormerConfig(GNNConfig):
     local_epochs: int = setting(100, at_least(0))
     input_dropout: float = setting(0.15, between(0, 1))
     global_dropout: float = setting(0.5, between(0, 1))
-    beta: float = setting(0.9, between(-1, 1))
+    beta: float = setting(0.9, between(-1, 1), search=(-1.0, 0.9))
 
     @property
     def width(self) -> int:

@@ -5,7 +5,8 @@ Q and K are divided by their Frobenius norms over all nodes and heads; then, for
     Z = (V + Q (K^T V) / N) / (1 + Q (K^T 1) / N)
 
 whose mean over the heads is mixed with the state before. Linear in the number of nodes N. The
-classifier reads alpha GCN(X) + (1 - alpha) Z.
+classifier reads alpha GCN(X) + (1 - alpha) Z. On citation graphs the authors leave out LayerNorm,
+the projection V and the state before: the plain attention.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class SGFormerConfig(GNNConfig):
 
     Args:
         heads: Of the attention, each as wide as ``hidden``.
+        attention: "full", or "plain": without norms, projected values and residual.
         alpha: Weight of the GCN; the attention has the rest.
         residual: Weight of the attention against the state before it.
         norm: "batch" normalisation between the layers of the GCN, or "none".
@@ -41,6 +43,7 @@ class SGFormerConfig(GNNConfig):
     """
 
     heads: int = setting(1, at_least(1), search=(1, 2, 4, 8))
+    attention: str = setting("full", one_of("full", "plain"), search=("full", "plain"))
     alpha: float = setting(0.8, between(0, 1), search=(0.5, 0.8))
     residual: float = setting(0.5, between(0, 1))
     norm: str = setting("none", one_of(*NORMS), search=tuple(NORMS))
@@ -54,27 +57,31 @@ class Attention(nn.Module):
 
     def __init__(self, features: int, config: SGFormerConfig) -> None:
         super().__init__()
-        self.heads, self.residual = config.heads, config.residual
+        plain = config.attention == "plain"
+        norm = nn.Identity if plain else nn.LayerNorm
+        self.heads, self.residual = config.heads, 1.0 if plain else config.residual
         width, wide = config.hidden, config.hidden * config.heads
         self.dropout = nn.Dropout(config.attention_dropout)
-        self.input, self.input_norm = nn.Linear(features, width), nn.LayerNorm(width)
+        self.input, self.input_norm = nn.Linear(features, width), norm(width)
         self.query, self.key = nn.Linear(width, wide), nn.Linear(width, wide)
-        self.value = nn.Linear(width, wide)
-        self.norm = nn.LayerNorm(width)
+        self.value = None if plain else nn.Linear(width, wide)
+        self.norm = norm(width)
 
     def forward(self, x: Features) -> Tensor:
         """[N, hidden]."""
         h = self.dropout(self.input_norm(x.project(self.input)).relu())
-        q, k, v = (
-            part(h).unflatten(1, (self.heads, -1)).transpose(0, 1)  # [H, N, hidden]
-            for part in (self.query, self.key, self.value)
-        )
+        q, k = self._by_head(self.query(h)), self._by_head(self.key(h))
+        v = h.unsqueeze(0) if self.value is None else self._by_head(self.value(h))
         q, k = q / vector_norm(q), k / vector_norm(k)
         above = v + q @ (k.mT @ v) / len(h)
         below = 1 + q @ k.sum(dim=1).unsqueeze(2) / len(h)  # [H, N, 1]
         seen = (above / below).mean(dim=0)
         out: Tensor = self.dropout(self.norm(self.residual * seen + (1 - self.residual) * h))
         return out
+
+    def _by_head(self, projected: Tensor) -> Tensor:
+        """[H, N, hidden]."""
+        return projected.view(len(projected), self.heads, -1).transpose(0, 1)
 
 
 @register_model("sgformer")

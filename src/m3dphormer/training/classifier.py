@@ -22,6 +22,7 @@ from m3dphormer.training.loop import PARTS, Epoch, Keeper, Watch, fit, predict, 
 from m3dphormer.training.metrics import check_metric
 from m3dphormer.training.no_room import telling_of_no_room
 from m3dphormer.training.progress import progress
+from m3dphormer.training.scaling import scaled, scaling_of
 from m3dphormer.training.settings import resolve
 
 OWN = ("model", "seed", "metric", "device", "verbose")  # parameters; all others are settings
@@ -97,7 +98,9 @@ class NodeClassifier:
         seed = at_least(0).check("seed", self.seed)
         device = find_device(self.device)
         data = from_data(data).to(device)
-        metric = check_metric(self.metric or data.metric, class_count(data))
+        metric = check_metric(self.metric or data.metric, data)
+        scaling = scaling_of(data, train_config.features)
+        data = scaled(data, scaling)
         own_chance = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
         with own_chance, telling_of_no_room(f"{self.model} on {data.name}"):
             torch.manual_seed(seed)
@@ -120,7 +123,7 @@ class NodeClassifier:
         self.history_ = result.history
         with torch.no_grad():
             states = network.virtual_states(graph)
-        self.memory_ = memory.Memory.of(data, metric, result.best, states)
+        self.memory_ = memory.Memory.of(data, metric, result.best, states, scaling)
         if result.failure is not None:
             raise result.failure
         return self

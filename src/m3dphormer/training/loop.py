@@ -200,7 +200,10 @@ def _look(
 
 
 def _diverged(what: str, number: int, config: TrainConfig) -> UserError:
-    return UserError(f"{what} in epoch {number}; take a smaller lr than {config.lr:g}.")
+    way_out = f"take a smaller lr than {config.lr:g}"
+    if config.features == "raw":
+        way_out += ", or features=standard"
+    return UserError(f"{what} in epoch {number}; {way_out}.")
 
 
 def adam(model: Model, config: TrainConfig) -> torch.optim.Adam:

@@ -27,6 +27,7 @@ from m3dphormer.graph.cache import write_atomically
 from m3dphormer.models import Model
 from m3dphormer.training.files import as_record, damaged, read_json, write_arrays, write_json
 from m3dphormer.training.loop import Epoch
+from m3dphormer.training.scaling import scaled
 from m3dphormer.training.unseen import as_text, by_id, place_new
 
 FORMAT = 2
@@ -52,12 +53,20 @@ class Memory:
     labels: np.ndarray | None  # [N] int64, of training nodes, -1 elsewhere; None: an older run
     node_ids: np.ndarray | None  # [N] text
     cluster: np.ndarray | None  # [N] int64, where the model uses clusters
-    centroids: np.ndarray | None  # [P, features] mean raw features of the clusters
+    centroids: np.ndarray | None  # [P, features] mean features of the clusters, on their scale
     states: Mapping[str, np.ndarray]  # what each layer reads of the virtual rows, by role
     feature_names: tuple[str, ...] | None = None  # of a table with names; None also: an older run
+    scaling: np.ndarray | None = None  # [2, features] what each column is less and divided by
 
     @classmethod
-    def of(cls, data: Data, metric: str, best: Epoch, states: Mapping[str, Tensor]) -> Memory:
+    def of(
+        cls,
+        data: Data,
+        metric: str,
+        best: Epoch,
+        states: Mapping[str, Tensor],
+        scaling: np.ndarray | None,
+    ) -> Memory:
         """Remember the graph a model was trained on, and what its virtual rows became."""
         train, val, test = (data[f"{part}_mask"].cpu().numpy() for part in ("train", "val", "test"))
         cluster = data.cluster if "cluster" in data else None
@@ -84,6 +93,7 @@ class Memory:
             centroids=centroids,
             states={role: state.cpu().numpy() for role, state in states.items()},
             feature_names=tuple(data.feature_names) if "feature_names" in data else None,
+            scaling=scaling,
         )
 
     def recall(self, data: Data) -> tuple[Data, dict[str, Tensor]]:
@@ -91,8 +101,7 @@ class Memory:
 
         Clusters without a node here are left out, and the others numbered anew.
         """
-        data = self._by_name(data)
-        self._refuse_other_features(data)
+        data = self._on_its_scale(data)
         known = data.clone()
         known.y = torch.full_like(data.y, -1)
         known.train_mask = torch.zeros_like(data.train_mask)
@@ -101,7 +110,7 @@ class Memory:
             known.shown = torch.from_numpy(self._old(data, self.labels))
         states = {role: torch.from_numpy(state) for role, state in self.states.items()}
         if self.cluster is not None:
-            present, place = np.unique(self.clusters(data), return_inverse=True)
+            present, place = np.unique(self._clusters(data), return_inverse=True)
             known.cluster = torch.from_numpy(place)
             if "clusters" in states:
                 states["clusters"] = states["clusters"][:, torch.from_numpy(present)]
@@ -109,6 +118,15 @@ class Memory:
 
     def clusters(self, data: Data) -> np.ndarray:
         """The cluster of each node, [N]: remembered for an old one, by its neighbours for a new."""
+        return self._clusters(self._on_its_scale(data))
+
+    def _on_its_scale(self, data: Data) -> Data:
+        """The graph with the features of training, in their order and on their scale."""
+        data = self._by_name(data)
+        self._refuse_other_features(data)
+        return scaled(data, self.scaling)
+
+    def _clusters(self, data: Data) -> np.ndarray:
         assert self.cluster is not None
         assert self.centroids is not None
         edges, x = data.edge_index.cpu().numpy(), data.x.cpu().numpy()
@@ -155,7 +173,7 @@ class Memory:
             )
 
 
-ARRAYS = ("train", "val", "test", "labels", "node_ids", "cluster", "centroids")
+ARRAYS = ("train", "val", "test", "labels", "node_ids", "cluster", "centroids", "scaling")
 
 
 def save(folder: Path, parameters: dict[str, Any], memory: Memory, model: Model) -> None:

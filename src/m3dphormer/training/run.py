@@ -24,7 +24,7 @@ import torch
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
-from m3dphormer.graph import check_seeds, class_count, load
+from m3dphormer.graph import check_seeds, load
 from m3dphormer.models.settings import at_least, between, plain_settings, positive
 from m3dphormer.training.alone import Alone, BeingTrained
 from m3dphormer.training.checkpoint import Checkpoint
@@ -119,7 +119,7 @@ def train(
     seeds = 5 if seeds is None else seeds
     check_seeds(first, seeds)
     configs = resolve(model, settings)
-    metric = check_metric(metric or first.metric, class_count(first))
+    metric = check_metric(metric or first.metric, first)
     if not force and device == "cpu":
         check_fits(model, configs[0], first)
     record: dict[str, Any] = {

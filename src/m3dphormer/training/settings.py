@@ -21,6 +21,7 @@ from m3dphormer.models.settings import (
     setting,
     setting_names,
 )
+from m3dphormer.training.scaling import FEATURES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,6 +36,8 @@ class TrainConfig:
     ``schedule``: the rate stays "constant", as the paper's does, or falls to 0 by half a "cosine".
     ``average``: decay of a moving average of the weights, scored and kept in their place; 0: none.
     ``patience``: stop after so many epochs without a better validation score.
+    ``features``: "standard" brings each column to mean 0 and deviation 1, "auto" does where numbers
+    are large, "raw" never.
     """
 
     lr: float = setting(0.001, between(0, 10), search=(5e-4, 1e-3, 5e-3))
@@ -43,6 +46,7 @@ class TrainConfig:
     schedule: str = setting("constant", one_of("constant", "cosine"))
     average: float = setting(0.0, between(0, 1))
     patience: int | None = setting(None, either(at_least(1), nothing()))
+    features: str = setting("auto", one_of(*FEATURES))
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 1."""

@@ -18,7 +18,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError
-from m3dphormer.graph import class_count, content_hash, load
+from m3dphormer.graph import content_hash, load
 from m3dphormer.models.settings import at_least, plain_settings, positive
 from m3dphormer.training.classifier import NodeClassifier, find_device
 from m3dphormer.training.forecast import check_fits
@@ -79,7 +79,7 @@ def tune(
     settings = plain_settings(settings)
     config, training = resolve(model, settings)
     first = load(dataset, root=root)
-    metric = check_metric(metric or first.metric, class_count(first))
+    metric = check_metric(metric or first.metric, first)
     if device == "cpu":
         check_fits(model, config, first)
     runs = tuning_runs(first, splits)

@@ -88,6 +88,28 @@ def test_an_unknown_variant_is_told_before_anything_is_trained(run: Any) -> None
     assert run.trained == []
 
 
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n", b'a,b\n1,"open', b"\xff\xfe"])
+def test_another_file_in_its_place_is_told_before_anything_is_trained(
+    run: Any, tmp_path: Path, content: bytes
+) -> None:
+    target = tmp_path / "results" / "ablations.csv"
+    target.parent.mkdir()
+    target.write_bytes(content)
+    with pytest.raises(UserError, match=r"ablations\.csv .*; choose another --out\."):
+        run()
+    assert run.trained == []
+    assert target.read_bytes() == content
+
+
+def test_what_is_named_twice_counts_once(run: Any) -> None:
+    assert len(run(variants=["full", "full"])) == 2
+
+
+def test_the_command_of_a_row_gives_that_row(run: Any) -> None:
+    command = run(variants=["full"])["command"].iloc[0]
+    assert command.endswith("--seeds 2 --set hidden=8 --set layers=1 --set epochs=2")
+
+
 def test_no_seeds_are_told_though_the_csv_has_rows(run: Any) -> None:
     run(variants=["full"], seeds=1)
     with pytest.raises(UserError, match=r"'seeds' parameter must be an int of at least 1. Got 0."):

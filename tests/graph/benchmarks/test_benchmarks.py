@@ -27,6 +27,7 @@ PUBLISHED = {  # nodes, undirected edges, features, classes, edge homophily, spl
     "minesweeper": (10000, 39402, 7, 2, 0.683, (5000, 2500, 2500)),
     "ogbn-arxiv": (169343, 1157799, 128, 40, 0.654, (90941, 29799, 48603)),
     "ogbn-arxiv-guesses": (169343, 1157799, 200, 40, 0.654, (90941, 29799, 48603)),
+    "ogbn-arxiv-candidates": (169343, 1157799, 40, 40, 0.654, (90941, 29799, 48603)),
 }
 
 
@@ -104,6 +105,18 @@ def test_guesses_in_place_of_features_are_what_they_say_and_are_told(data_root: 
     told = "; features are a language model's guesses of the class, not the benchmark's"
     assert graph.source.endswith(told)
     assert benchmark_source("ogbn-arxiv-guesses", data_root).endswith(told)
+
+
+def test_candidates_are_the_guesses_without_their_order(data_root: Path) -> None:
+    graph = load_benchmark("ogbn-arxiv-candidates", data_root)
+    ranked = load_benchmark("ogbn-arxiv-guesses", data_root)
+    assert graph.x is not None
+    assert ranked.x is not None
+    named = {(node, column % 40) for node, column in np.argwhere(ranked.x[:1000] > 0).tolist()}
+    assert set(map(tuple, np.argwhere(graph.x[:1000] == 1).tolist())) == named
+    assert set(np.unique(graph.x)) == {0, 1}
+    told = "; features are the set of a language model's guesses, not the benchmark's"
+    assert graph.source.endswith(told)
 
 
 def test_arxiv_without_its_features_says_which_file_is_missing_and_what_to_do(

@@ -136,6 +136,7 @@ def test_what_was_given_stays_as_it_is() -> None:
         ({"edges": EDGES + 0.5}, "edges must be node positions, whole numbers .* Got float64"),
         ({"edges": EDGES.astype(str)}, "edges must be node positions, whole numbers .* Got <U"),
         ({"edges": EDGES + 8}, "2 edges name nodes that do not exist, first 9-10"),
+        ({"y": None}, "labels are None; give one a node, -1 where there is none"),
         ({"y": np.zeros((10, 3))}, r"several labels a node are not supported. Got shape \[10, 3\]"),
         ({"y": 1}, r"labels must be one a node, of shape \[N\]"),
         ({"y": [0, 1, -2] + [0] * 7}, "label -2 is negative"),

@@ -10,15 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from m3dphormer.errors import unknown
+from m3dphormer.errors import UserError, unknown
 from m3dphormer.experiments.ablations.variants import VARIANTS
 from m3dphormer.experiments.provenance import provenance
 from m3dphormer.models.settings import at_least, plain_settings
 from m3dphormer.training import Summary, train
+from m3dphormer.training.files import write_table
 from m3dphormer.training.recipes import find_recipe
 
 SEEDS = 5
 MODEL = "m3dphormer"
+COLUMNS = ("dataset", "variant", "settings", "seed", "test", "validation")  # at least
 
 
 def run_ablations(
@@ -51,12 +53,13 @@ def run_ablations(
     for name in variants:
         if name not in VARIANTS:
             raise unknown("variant", name, VARIANTS)
-    cells = []
-    for dataset in datasets:
-        for variant in variants:
+    _read(target)  # a mistake is told before the work
+    changed, cells = plain_settings(settings), []
+    for dataset in dict.fromkeys(datasets):
+        for variant in dict.fromkeys(variants):
             given = {
                 **find_recipe(None, MODEL, dataset).settings,
-                **plain_settings(settings),
+                **changed,
                 **VARIANTS[variant],
             }
             said = {
@@ -67,7 +70,7 @@ def run_ablations(
             found = _done(target, said, seeds)
             if found is None:
                 summary = _train(dataset, given, said, seeds, root, work)
-                _append(target, summary, said)
+                _append(target, summary, said, changed)
                 watch(f"{dataset}, {variant}: {summary.mean:.2f}")
                 found = _done(target, said, seeds)
             cells.append(found)
@@ -76,9 +79,7 @@ def run_ablations(
 
 def _done(target: Path, said: Mapping[str, str], seeds: int) -> pd.DataFrame | None:
     """The rows of a cell in the csv, one a seed and each the last of its kind; None: not all."""
-    if not target.is_file():
-        return None
-    rows = pd.read_csv(target)
+    rows = _read(target)
     for name, value in said.items():
         rows = rows[rows[name] == value]
     rows = rows[rows["seed"] < seeds].drop_duplicates("seed", keep="last")
@@ -108,8 +109,26 @@ def _train(
     )
 
 
-def _append(target: Path, summary: Summary, said: Mapping[str, str]) -> None:
+def _read(target: Path) -> pd.DataFrame:
+    """The csv as it is; without one, a table without rows."""
+    if not target.is_file():
+        return pd.DataFrame(columns=COLUMNS)
+    try:
+        rows = pd.read_csv(target, dtype={"commit": str})
+    except (OSError, ValueError):  # also what pandas and a wrong encoding raise
+        raise UserError(f"{target} cannot be read as a csv; choose another --out.") from None
+    if not set(COLUMNS) <= set(rows):
+        raise UserError(f"{target} is not a table of ablations; choose another --out.")
+    return rows
+
+
+def _append(
+    target: Path, summary: Summary, said: Mapping[str, str], changed: Mapping[str, Any]
+) -> None:
+    """A row a seed; the file is written anew, whole or not at all."""
     cell = f'--graphs {said["dataset"]} --variants "{said["variant"]}"'
+    cell += f" --seeds {len(summary.scores)}"
+    cell += "".join(f" --set {name}={value}" for name, value in changed.items())
     rows = pd.DataFrame(
         {
             **said,
@@ -119,9 +138,9 @@ def _append(target: Path, summary: Summary, said: Mapping[str, str]) -> None:
             "validation": summary.validation,
             "epoch": summary.epochs,
             "seconds": summary.seed_seconds,
-            "command": f"m3dphormer reproduce ablations {cell} --seeds {len(summary.scores)}",
+            "command": f"m3dphormer reproduce ablations {cell}",
             **provenance(),
         }
-    )
+    ).round(4)
     target.parent.mkdir(parents=True, exist_ok=True)
-    rows.to_csv(target, mode="a", header=not target.is_file(), index=False, float_format="%.4f")
+    write_table(target, pd.concat([_read(target), rows]) if target.is_file() else rows)

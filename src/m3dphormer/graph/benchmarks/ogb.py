@@ -52,6 +52,18 @@ def read_arxiv_guesses(folder: Path, *, features: bool = True) -> Parsed:
     return replace(parsed, x=_read_guesses(folder / GUESSES, parsed.y)) if features else parsed
 
 
+def read_arxiv_candidates(folder: Path, *, features: bool = True) -> Parsed:
+    """The same with the guesses as a set: a one in the column of each class that was named.
+
+    Without their order, [N, classes], they are no more than a hint, as word vectors are.
+    """
+    parsed = read_arxiv_guesses(folder, features=features)
+    if parsed.x is None:
+        return parsed
+    ranked = parsed.x.reshape(len(parsed.y), MOST_GUESSES, -1)
+    return replace(parsed, x=ranked.max(axis=1))
+
+
 def _read_guesses(path: Path, y: np.ndarray) -> np.ndarray:
     classes = int(y.max()) + 1
     with reading(path, "a csv file of up to five class numbers a line"):

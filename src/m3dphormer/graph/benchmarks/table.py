@@ -233,5 +233,13 @@ _ALL = (
         ogb.GUESSES,
         stand_in="features are a language model's guesses of the class, not the benchmark's",
     ),
+    _arxiv(
+        "ogbn-arxiv-candidates",
+        Numbers(169_343, 1_157_799, 40, 40, 0.654),
+        replace(ARXIV, x="7ae1d01797ae603ebfe5bdddc08e34e23398062e17f072b9555af8ecc363fa04"),
+        ogb.read_arxiv_candidates,
+        ogb.GUESSES,
+        stand_in="features are the set of a language model's guesses, not the benchmark's",
+    ),
 )
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _ALL}

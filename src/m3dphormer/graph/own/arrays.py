@@ -136,6 +136,11 @@ def _positions(name: str, edges: Any) -> np.ndarray:
 def _labels(
     name: str, y: Any, label_names: Sequence[object] | None
 ) -> tuple[np.ndarray, list[str]]:
+    if y is None:
+        raise UserError(
+            f"{name}: labels are None; give one a node, -1 where there is none, or predict on a "
+            "PyG Data without y."
+        )
     values = as_array(name, "labels", y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

@@ -15,7 +15,7 @@ import torch
 from torch_geometric.data import Data
 
 from m3dphormer.errors import UserError, notice
-from m3dphormer.graph import check_seeds, class_count, content_hash, load
+from m3dphormer.graph import check_seeds, content_hash, load
 from m3dphormer.models import model_type
 from m3dphormer.models.settings import at_least, plain_settings
 from m3dphormer.training.compare.runs import ORIGIN, Row, Runs, settings_text
@@ -70,7 +70,7 @@ def compare(
     plans = [_plan(dataset, model, given) for model in dict.fromkeys(models)]
     data = load(dataset, root=root)
     check_seeds(data, seeds)
-    metric = check_metric(metric or data.metric, class_count(data))
+    metric = check_metric(metric or data.metric, data)
     folder = Path(out or f"compare/{data.name}")
     runs = Runs(folder / "runs.csv")
     search = _search() if trials else None
