@@ -24,15 +24,15 @@ def scaling_of(data: Data, features: str) -> np.ndarray | None:
     """
     if features == "raw":
         return None
-    x = data.x.cpu().numpy().astype(np.float64)
-    largest = float(np.abs(x).max())
     if features == "auto":
+        largest = max(float(data.x.max()), -float(data.x.min()))  # no copy of a large table
         if largest <= LARGE:
             return None
         notice(
             f"{data.name}: features reach {largest:.3g}; each column is brought to mean 0 and "
             "deviation 1 (features=raw leaves them)."
         )
+    x = data.x.cpu().numpy().astype(np.float64)
     deviation = x.std(axis=0)
     return np.stack([x.mean(axis=0), np.where(deviation > 0, deviation, 1.0)])
 
